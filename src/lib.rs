@@ -1,0 +1,4 @@
+//! `seslog`: an embedded storage engine for the event logs of AI-agent sessions.
+
+pub mod limits;
+pub mod units;
