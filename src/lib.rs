@@ -1,4 +1,5 @@
 //! `seslog`: an embedded storage engine for the event logs of AI-agent sessions.
 
+pub mod json;
 pub mod limits;
 pub mod units;
