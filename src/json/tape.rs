@@ -182,7 +182,8 @@ impl Sink for Builder<'_> {
     fn name(&mut self, start: usize, end: usize, escapes: Escapes) {
         let body = self.text.as_bytes().get(start.wrapping_add(1)..end.wrapping_sub(1)).unwrap_or_default();
         let (bit, digit) = spelling_bit(body);
-        if escapes != Escapes::None {
+        if escapes == Escapes::Odd {
+            // Only such an escape spells a digit, or a name that has another spelling here.
             self.state.meta |= OBJECT_REPEATS | OBJECT_INDEXED;
         }
         if self.state.bloom & bit != 0 {
@@ -306,4 +307,109 @@ fn hash(name: Str<'_>) -> u32 {
     mix(tail);
     let [_, _, _, _, high @ ..] = hash.to_le_bytes();
     u32::from_le_bytes(high)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::{Kind, check};
+    use std::fmt::Write as _;
+
+    /// The members of the object `text` as `name=value` in order.
+    fn members(text: &str) -> String {
+        let mut tape = Tape::default();
+        let members = tape.parse(text.as_bytes(), 64).unwrap().members().unwrap();
+        let len = members.len();
+        let all: Vec<_> =
+            members.map(|(name, value)| format!("{}={value:?}", name.to_string_lossy())).collect();
+        assert_eq!(all.len(), len, "{text}");
+        all.join(" ")
+    }
+
+    #[test]
+    fn a_repeated_name_keeps_its_first_place_and_its_last_value() {
+        for (text, all) in [
+            ("{}", ""),
+            (r#"{"a":1}"#, "a=1"),
+            (r#"{"a":1,"a":2}"#, "a=2"),
+            (r#"{"a":1,"b":2,"a":3}"#, "a=3 b=2"),
+            (r#"{"a":1,"b":2,"a":[3,{"a":0}],"c":4}"#, r#"a=[3,{"a":0}] b=2 c=4"#),
+            (r#"{"a":{"b":1,"b":2},"a":3,"a":{"b":4}}"#, r#"a={"b":4}"#),
+            (r#"{"a":1,"\u0061":2,"b":3,"\u0062":4}"#, "a=2 b=4"),
+            (r#"{"\u0061":1,"a":2,"\u0061":3}"#, "a=3"),
+            (r#"{"":1,"":2,"\u0000":3}"#, "=2 \0=3"),
+            (r#"{"😀":1,"\ud83d\ude00":2}"#, "😀=2"),
+            (r#"{"__proto__":1,"toJSON":2,"__proto__":3}"#, "__proto__=3 toJSON=2"),
+            (r#"{"ab":1,"ba":2,"axxb":3,"ayyb":4,"ab":5}"#, "ab=5 ba=2 axxb=3 ayyb=4"),
+        ] {
+            assert_eq!(members(text), all, "{text}");
+        }
+    }
+
+    #[test]
+    fn different_unpaired_halves_are_different_names() {
+        let mut tape = Tape::default();
+        let node = tape.parse(br#"{"\ud800":1,"\ud801":2,"\uD800":3}"#, 1).unwrap();
+        let units: Vec<_> =
+            node.members().unwrap().map(|(name, value)| (name.to_text(), value.raw())).collect();
+        assert_eq!(units, [([0xd800].into_iter().collect(), "3"), ([0xd801].into_iter().collect(), "2")]);
+    }
+
+    #[test]
+    fn a_tape_reads_one_text_after_the_other() {
+        let mut tape = Tape::default();
+        assert_eq!(tape.parse(b"[1,[2],{\"a\":3}]", 9).unwrap().items().unwrap().len(), 3);
+        assert!(tape.parse(b"[1,{\"a\":", 9).is_err());
+        assert_eq!(tape.parse(b" 7 ", 9).unwrap().raw(), "7");
+        assert_eq!(tape.parse(b"", 9).unwrap_err(), SyntaxErrorKind::UnexpectedEnd.at(0));
+        assert_eq!(tape.parse(b"[]", 0).unwrap_err(), SyntaxErrorKind::TooDeep.at(0));
+        assert_eq!(tape.parse(b"{\"a\":1}", 1).unwrap().get("a").unwrap().raw(), "1");
+    }
+
+    #[test]
+    fn many_equal_and_many_distinct_names_cost_alike() {
+        // Quadratic resolution would take hours for either.
+        const NAMES: usize = 1_000_000;
+        let mut tape = Tape::default();
+        for distinct in [false, true] {
+            let mut text = String::from("{\"n\":0");
+            for at in 1..NAMES {
+                write!(text, ",\"n{}\":{at}", if distinct { at } else { 0 }).unwrap();
+            }
+            text.push('}');
+            let node = tape.parse(text.as_bytes(), 1).unwrap();
+            let members = node.members().unwrap();
+            assert_eq!(members.len(), if distinct { NAMES } else { 2 });
+            assert_eq!(members.last().unwrap().1.raw(), (NAMES - 1).to_string());
+        }
+    }
+
+    #[test]
+    fn ten_million_levels_are_read_without_recursion() {
+        const LEVELS: usize = 10_000_000;
+        let mut text = vec![b'['; LEVELS];
+        text.resize(2 * LEVELS, b']');
+        let mut tape = Tape::default();
+        assert_eq!(tape.parse(&text, 9_999_999).unwrap_err(), SyntaxErrorKind::TooDeep.at(9_999_999));
+        let mut node = tape.parse(&text, 10_000_000).unwrap();
+        assert!(node.is_lossless());
+        let mut levels = 1;
+        while let Some(inner) = node.items().unwrap().next() {
+            node = inner;
+            levels += 1;
+        }
+        assert_eq!(levels, LEVELS);
+    }
+
+    #[test]
+    fn parse_accepts_what_check_accepts() {
+        let mut tape = Tape::default();
+        let whole = br#" {"a":[1,-2.5e3,true,false,null,"x\n"],"b":{"c":{}}} "#;
+        for cut in 0..=whole.len() {
+            let text = &whole[..cut];
+            assert_eq!(tape.parse(text, 4).map(|_| ()), check(text, 4), "cut at {cut}");
+        }
+        assert_eq!(tape.parse(whole, 4).unwrap().kind(), Kind::Object);
+        assert_eq!(tape.parse(b"\xff", 4).unwrap_err(), SyntaxErrorKind::NotUtf8.at(0));
+    }
 }
