@@ -9,6 +9,8 @@
 //! folder that a person names as a root may be a link. And what is written is durable only after a sync that
 //! returned `Ok`: of the file for its bytes and length, of the directory for its names.
 
+#[cfg(any(test, feature = "fault"))]
+pub mod fault;
 mod lock;
 mod os;
 
