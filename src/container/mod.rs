@@ -29,6 +29,7 @@ pub use batch::{Batch, RowMark};
 pub use encoding::{Detected, Encoding, UnknownEncoding, detect};
 pub use fault::{Fault, ReadError};
 pub use frame::{Frame, walk as walk_frame};
+pub(crate) use indexed::durable_hint;
 pub use probe::{Last, Probe, probe};
 pub use read::{Block, BlockReader, Counted, Skipped, reader};
 pub use source::{FileSource, Source};

@@ -1,6 +1,6 @@
 //! Backward from the end of the file: hints for counting, listing and seeking, each proved by what it points at.
 
-use super::walk::trailer_at;
+use super::walk::{Walk, trailer_at};
 use super::Jumps;
 use crate::container::fault::{Fault, ReadError};
 use crate::container::seek::jump;
@@ -22,6 +22,14 @@ pub(crate) fn last_trailer(source: &mut dyn Source, id: LogId) -> Result<Option<
     let Some(at) = end.checked_sub(TRAILER_LEN as u64) else { return Ok(None) };
     let trailer = Trailer::parse(&trailer_at(source, at)?, id).ok();
     Ok(trailer.filter(|trailer| trailer.body_start(end).is_some()).map(|trailer| Hop { trailer, end }))
+}
+
+/// Bytes from the start of an indexed file that its last trailer says were synced before it was written; 0 where there is
+/// no such trailer. Nobody writes below again, so that much may be mapped.
+pub(crate) fn durable_hint(source: &mut dyn Source) -> u64 {
+    let Ok((walk, _)) = Walk::start(source) else { return 0 };
+    let last = last_trailer(source, walk.id()).ok().flatten();
+    last.and_then(|hop| hop.trailer.durable_boundary(hop.end)).unwrap_or(0)
 }
 
 impl Hop {
