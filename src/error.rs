@@ -87,6 +87,21 @@ pub enum Error {
         /// What is wrong there.
         source: Damage,
     },
+    /// The last append was cut short. What it was writing was never acknowledged; the next append repairs the log.
+    #[error(
+        "{}: the last append was cut short: {torn} torn bytes from byte {offset} on, behind {intact} intact events",
+        .path.display()
+    )]
+    TornTail {
+        /// The log.
+        path: PathBuf,
+        /// Byte offset behind the last whole record.
+        offset: u64,
+        /// Bytes from there to the end of the file; 0 where only the end of the append is missing.
+        torn: u64,
+        /// Events before.
+        intact: u64,
+    },
     /// The log is intact, and this build cannot interpret it.
     #[error("{}: {reason}", .path.display())]
     FormatUnsupported {

@@ -11,6 +11,7 @@ mod frame;
 mod framed;
 mod indexed;
 mod plain;
+mod position;
 mod probe;
 #[expect(
     unsafe_code,
@@ -30,7 +31,8 @@ pub use encoding::{Detected, Encoding, UnknownEncoding, detect};
 pub use fault::{Fault, ReadError};
 pub use frame::{Frame, walk as walk_frame};
 pub(crate) use indexed::durable_hint;
-pub use probe::{Last, Probe, probe};
+pub use position::{SeqOf, reader_at};
+pub use probe::{Last, Probe, header_line, probe};
 pub use read::{Block, BlockReader, Counted, Skipped, reader};
 pub use source::{FileSource, Source};
 pub use tail::{Tail, TailState};

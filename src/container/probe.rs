@@ -60,6 +60,20 @@ pub fn probe(source: &mut dyn Source, encoding: Encoding, limits: Limits) -> Res
     }
 }
 
+/// The header line of a log, newline included.
+///
+/// # Errors
+/// The fault of the first frame or line.
+pub fn header_line(source: &mut dyn Source, encoding: Encoding, limits: Limits) -> Result<Vec<u8>, ReadError> {
+    match encoding {
+        Encoding::Plain => plain_header(source, limits),
+        Encoding::Indexed | Encoding::Zstd => {
+            let first = frame::walk(source, 0)?;
+            decode(source, &mut Decoder::new(limits), &first, true, limits).map(<[u8]>::to_vec)
+        }
+    }
+}
+
 fn indexed(source: &mut dyn Source, limits: Limits) -> Result<Probe, ReadError> {
     let (walk, first) = Walk::start(source)?;
     let mut decoder = Decoder::new(limits);
@@ -152,13 +166,13 @@ fn framed_tail(
     }
 }
 
-fn plain(source: &mut dyn Source, limits: Limits) -> Result<Probe, ReadError> {
+fn plain_header(source: &mut dyn Source, limits: Limits) -> Result<Vec<u8>, ReadError> {
     let len = source.len();
     let mut want = NEAR;
-    let header = loop {
+    loop {
         let bytes = source.get(0, usize::try_from(want.min(len)).unwrap_or(0))?;
         if let Some(line) = memchr::memchr(b'\n', bytes).and_then(|newline| bytes.get(..=newline)) {
-            break line.to_vec();
+            return Ok(line.to_vec());
         }
         if want >= len {
             return Err(ReadError::bad(0, Fault::HeaderLine));
@@ -167,7 +181,12 @@ fn plain(source: &mut dyn Source, limits: Limits) -> Result<Probe, ReadError> {
             return Err(ReadError::bad(0, Fault::LineLimit { limit: limits.header_bytes_max }));
         }
         want = want.saturating_mul(4);
-    };
+    }
+}
+
+fn plain(source: &mut dyn Source, limits: Limits) -> Result<Probe, ReadError> {
+    let header = plain_header(source, limits)?;
+    let len = source.len();
     let header_end = header.len() as u64;
     let mut reach = NEAR;
     let last = loop {

@@ -78,6 +78,20 @@ impl Appender {
         })
     }
 
+    /// Checks that the file is the one that was judged, as long as it was then: the lock keeps seslog and DSH out, not others.
+    ///
+    /// # Errors
+    /// [`Error::Foreign`].
+    pub(crate) fn check_judged(&self, judged: &Stamp) -> Result<()> {
+        if self.left.stamp.is_same_file(judged) && self.left.stamp.size == judged.size {
+            return Ok(());
+        }
+        Err(Error::Foreign {
+            path: self.path.clone(),
+            what: format!("it had {} bytes when it was read, and has {} now", judged.size, self.left.stamp.size),
+        })
+    }
+
     /// Stores `batch`, as one write. With [`Durability::Sync`] it is on disk when this returns.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 
 use super::log_file::LogFile;
 use crate::container::{
-    Block, BlockReader, Encoding, Fault, FileSource, ReadError, Skipped, Tail, TailState, reader,
+    Block, BlockReader, Encoding, Fault, FileSource, ReadError, Skipped, Tail, TailState, header_line, reader, reader_at,
 };
 use crate::error::{Damage, Error, Result, Unsupported};
 use crate::row::{
@@ -164,17 +164,55 @@ pub const FINDINGS_MAX: usize = 1000;
 pub fn scan(
     log: &LogFile,
     options: ScanOptions,
-    visit: &mut dyn FnMut(Item<'_>) -> Result<ControlFlow<()>>,
+    visit: Visit<'_>,
 ) -> Result<Report> {
     let (report, _) = scan_to_writer(log, options, visit)?;
     Ok(report)
+}
+
+/// As [`scan`], but begins with the block that holds event `from`. What lies before is neither read nor checked, except the
+/// header; counts in the report that need it (frames, rows, text) cover what was read.
+///
+/// # Errors
+/// As [`scan`].
+pub(crate) fn scan_from(log: &LogFile, options: ScanOptions, from: u64, visit: Visit<'_>) -> Result<Report> {
+    if from == 0 {
+        return scan(log, options, visit);
+    }
+    let mut source = log.source()?;
+    let Some((header, mut blocks)) = position(log, &mut source, from)? else { return scan(log, options, visit) };
+    let mut scan = Scan::new(log, options);
+    scan.decoder = decoder(log, header.generation(), Recovery::Recoverable, options.check);
+    scan.report.header = Some(header);
+    scan.line = 1;
+    scan.starts_in_the_middle = true;
+    scan.from_the_middle = true;
+    scan.run(&mut source, &mut *blocks, visit)?;
+    Ok(scan.finish(blocks.tail()))
+}
+
+/// The header, and a reader that stands before event `from`; `None` where reading from the head is the way.
+fn position(
+    log: &LogFile,
+    source: &mut FileSource<'_>,
+    from: u64,
+) -> Result<Option<(Header, Box<dyn BlockReader>)>> {
+    let read = |error| Error::read(log.path(), 0, error);
+    let Ok(line) = header_line(source, log.encoding(), *log.limits()) else { return Ok(None) };
+    let Ok(header) = Header::parse(line.strip_suffix(b"\n").unwrap_or(&line), log.limits()) else { return Ok(None) };
+    let mut seq_of = |line: &[u8]| {
+        let row = PhysicalRow::read(line, header.generation(), Check::Envelope, log.limits());
+        row.ok().map(|row| row.first_seq().get())
+    };
+    let found = reader_at(source, log.encoding(), *log.limits(), from, &mut seq_of).map_err(read)?;
+    Ok(found.map(|blocks| (header, blocks)))
 }
 
 /// As [`scan`], and hands out the reader, whose writer goes on behind the last block.
 pub(crate) fn scan_to_writer(
     log: &LogFile,
     options: ScanOptions,
-    visit: &mut dyn FnMut(Item<'_>) -> Result<ControlFlow<()>>,
+    visit: Visit<'_>,
 ) -> Result<(Report, Box<dyn BlockReader>)> {
     let mut source = log.source()?;
     let mut blocks = reader(log.encoding(), *log.limits());
@@ -199,10 +237,14 @@ struct Scan<'l> {
     /// Damage in the bytes; the first one decides.
     hole: Option<Fault>,
     header_fault: Option<HeaderFault>,
+    /// The first row's own seq is the one to begin with.
+    starts_in_the_middle: bool,
+    /// What lies before was not read, so nothing is said of the whole.
+    from_the_middle: bool,
 }
 
-/// What a visitor is: the sink of a scan.
-type Visit<'v> = &'v mut dyn FnMut(Item<'_>) -> Result<ControlFlow<()>>;
+/// The sink of a scan. Breaking ends it.
+pub type Visit<'v> = &'v mut dyn FnMut(Item<'_>) -> Result<ControlFlow<()>>;
 
 impl<'l> Scan<'l> {
     fn new(log: &'l LogFile, options: ScanOptions) -> Self {
@@ -233,6 +275,8 @@ impl<'l> Scan<'l> {
             issue_is_fatal: false,
             hole: None,
             header_fault: None,
+            starts_in_the_middle: false,
+            from_the_middle: false,
         }
     }
 
@@ -291,6 +335,8 @@ impl<'l> Scan<'l> {
                 return Ok(ControlFlow::Break(()));
             }
         }
+        // A scan that begins in the middle learns where it is from its first row.
+        let events_before = if events_before == 0 { block.counted.map_or(0, |counted| counted.first_seq) } else { events_before };
         let got = self.report.events.saturating_sub(events_before);
         let miscounted = block.counted.map(|counted| u64::from(counted.events)).filter(|&stored| stored != got);
         let clean = self.decoder.issue().is_none() && self.behind.is_none();
@@ -318,6 +364,12 @@ impl<'l> Scan<'l> {
     }
 
     fn row(&mut self, line: &[u8], place: Place, visit: Visit<'_>) -> Result<ControlFlow<()>> {
+        if std::mem::take(&mut self.starts_in_the_middle)
+            && let Ok(row) = PhysicalRow::read(line, self.decoder.generation(), self.options.check, self.log.limits())
+        {
+            self.decoder.expect(row.first_seq());
+            self.report.events = row.first_seq().get();
+        }
         let row_place = RowPlace { line: place.line, offset: place.text_at };
         let is_clean = self.decoder.issue().is_none() && self.behind.is_none();
         if is_clean || (self.behind.is_none() && !self.issue_is_fatal) || self.options.lenient {
@@ -437,7 +489,8 @@ impl<'l> Scan<'l> {
         if self.report.stopped {
             return Verdict::Sound;
         }
-        match self.report.header.as_ref().map_or(Ok(0), |header| self.decoder.finish(header)) {
+        let whole = !self.from_the_middle;
+        match self.report.header.as_ref().filter(|_| whole).map_or(Ok(0), |header| self.decoder.finish(header)) {
             Ok(inherited) => self.report.inherited = inherited,
             Err(fault) => {
                 self.find(Damage::Cut(fault), 0, None);
@@ -505,6 +558,20 @@ impl Report {
                     source: finding.map_or(Damage::Bytes(Fault::Truncated), |finding| finding.damage),
                 })
             }
+        }
+    }
+
+    /// What to say of an end that may be read up to and not relied on; `None` where there is nothing to say.
+    #[must_use]
+    pub fn end_error(&self, log: &LogFile) -> Option<Error> {
+        let path = log.path().to_path_buf();
+        match self.verdict {
+            Verdict::Torn | Verdict::Unfinished => {
+                let tail = self.tail?;
+                Some(Error::TornTail { path, offset: tail.good_end, torn: tail.excess(), intact: self.events })
+            }
+            Verdict::DamagedTail => self.require_appendable(log).err(),
+            Verdict::Sound | Verdict::Corrupt | Verdict::Unsupported => None,
         }
     }
 
