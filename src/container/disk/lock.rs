@@ -255,6 +255,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("session.lock");
         let moved = folder.path().join("moved");
+        fs::write(&path, b"theirs").unwrap();
         let mut replacements = 0;
         let replace_once = || {
             if replacements == 0 {
@@ -265,7 +266,7 @@ mod tests {
         };
         let lock = held(take_with(&path, replace_once).unwrap());
         assert_eq!(replacements, 2);
-        assert_eq!(fs::read(&moved).unwrap(), b"", "no note in a file that lost the name");
+        assert_eq!(fs::read(&moved).unwrap(), b"theirs", "a file that lost the name is left as it was");
         assert!(matches!(take(&path).unwrap(), LockAttempt::Contended));
         let _moved = held(take(&moved).unwrap());
         lock.release().unwrap();

@@ -29,7 +29,8 @@ pub enum NameLoss {
     KeepAll,
     /// The first few have, in the order in which they were made: a journal that was cut somewhere.
     RandomPrefix,
-    /// Each has or has not, by itself: the most that the interface allows. A rename lands whole.
+    /// Each has or has not, by itself: the most that the interface allows. A rename lands whole, and no change lands on
+    /// a name whose earlier change, which it needs, has not.
     RandomSubset,
 }
 

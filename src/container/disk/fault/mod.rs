@@ -286,7 +286,7 @@ impl fmt::Debug for FaultDisk {
 
 impl Disk for FaultDisk {
     fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn DiskFile>> {
-        let inode = self.whole_call(op(OpKind::Open, path), |machine| open_regular(machine, path))?;
+        let inode = self.whole_call(op(OpKind::Open, path), |machine| open_regular(machine, path, access))?;
         Ok(Box::new(FaultFile { disk: self.clone(), inode, path: path.to_owned(), access }))
     }
 
@@ -382,7 +382,7 @@ impl Disk for FaultDisk {
         let held = self.whole_call(op(OpKind::Lock, path), |machine| {
             let place = machine.walk(path, false)?;
             let inode = match place.inode {
-                Some(_) => open_regular(machine, path)?,
+                Some(_) => open_regular(machine, path, Access::Repair)?,
                 None => create_file(machine, &place)?,
             };
             if !machine.locked.insert(inode) {
@@ -406,10 +406,12 @@ impl Disk for FaultDisk {
     }
 
     fn lock_owner(&self, path: &Path) -> io::Result<Option<LockOwner>> {
-        self.whole_call(op(OpKind::LockOwner, path), |machine| match open_regular(machine, path) {
-            Ok(inode) => Ok(LockOwner::parse(machine.file(inode).live())),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
+        self.whole_call(op(OpKind::LockOwner, path), |machine| {
+            match open_regular(machine, path, Access::Read) {
+                Ok(inode) => Ok(LockOwner::parse(machine.file(inode).live())),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+                Err(error) => Err(error),
+            }
         })
     }
 }
@@ -425,11 +427,12 @@ fn plant_dirs(machine: &mut Machine, path: &Path) {
     }
 }
 
-fn open_regular(machine: &Machine, path: &Path) -> io::Result<u64> {
+fn open_regular(machine: &Machine, path: &Path, access: Access) -> io::Result<u64> {
     let inode = machine.walk(path, false)?.inode.ok_or(Errno::NOENT)?;
     match machine.stamp(inode).kind {
         FileKind::File => Ok(inode),
         FileKind::Symlink => Err(Errno::LOOP.into()),
+        FileKind::Dir if access != Access::Read => Err(Errno::ISDIR.into()),
         FileKind::Dir | FileKind::Other => Err(io::ErrorKind::InvalidInput.into()),
     }
 }

@@ -117,13 +117,12 @@ impl Change {
         std::iter::once(first).chain(second)
     }
 
-    /// Whether what the change moves is where it moves it from: an earlier change may not have landed.
+    /// Whether the change finds the name that it starts from: an earlier change of that name may not have landed.
     fn can_land(&self, listing: &Listing) -> bool {
+        let holder = |at: &Name| listing.get(&at.dir).and_then(|names| names.get(&at.name));
         match self {
-            Self::Move { from, inode, .. } => {
-                listing.get(&from.dir).and_then(|names| names.get(&from.name)) == Some(inode)
-            }
-            Self::Add { .. } | Self::Remove { .. } => true,
+            Self::Add { at, .. } => holder(at).is_none(),
+            Self::Remove { at, inode } | Self::Move { from: at, inode, .. } => holder(at) == Some(inode),
         }
     }
 
@@ -132,12 +131,8 @@ impl Change {
             Self::Add { at, inode } => {
                 listing.entry(at.dir).or_default().insert(at.name.clone(), *inode);
             }
-            Self::Remove { at, inode } => {
-                let names = listing.entry(at.dir).or_default();
-                // Not somebody else's name, where what came before this change has not landed.
-                if names.get(&at.name) == Some(inode) {
-                    names.remove(&at.name);
-                }
+            Self::Remove { at, .. } => {
+                listing.entry(at.dir).or_default().remove(&at.name);
             }
             Self::Move { from, to, inode } => {
                 listing.entry(from.dir).or_default().remove(&from.name);

@@ -269,6 +269,30 @@ fn a_move_to_another_directory_is_durable_with_either_and_brings_its_past_along(
         disk.sync_dir(path(synced)).unwrap();
         let image = disk.crash_image(0, FileLoss::DropUnsynced);
         assert_eq!(image.paths(), [path("/a"), path("/b"), path("/b/log")], "synced {synced}");
+        for seed in 0..20 {
+            // Its creation in the other directory is part of that past and cannot land once more.
+            assert!(disk.crash_image(seed, FileLoss::RandomSectors).content("/a/log").is_none());
+        }
+    }
+}
+
+#[test]
+fn what_moved_twice_has_one_name_and_a_removal_takes_no_other_file_along() {
+    let disk = FaultDisk::new();
+    disk.plant_dir("/a");
+    disk.plant("/log", b"old");
+    disk.rename(path("/a"), path("/b")).unwrap();
+    disk.rename(path("/b"), path("/c")).unwrap();
+    disk.rename(path("/log"), path("/backup")).unwrap();
+    drop(disk.create_new(path("/log")).unwrap());
+    disk.remove_file(path("/log")).unwrap();
+    for seed in 0..200 {
+        let image = disk.crash_image(seed, FileLoss::RandomSectors);
+        let paths = image.paths();
+        let dirs = ["/a", "/b", "/c"].iter().filter(|dir| paths.contains(&PathBuf::from(dir)));
+        assert_eq!(dirs.count(), 1, "seed {seed}: {paths:?}");
+        let backup = image.content("/backup").or_else(|| image.content("/log"));
+        assert_eq!(backup.as_deref(), Some(&b"old"[..]), "seed {seed}: {paths:?}");
     }
 }
 
@@ -560,6 +584,10 @@ fn tour(disk: &dyn Disk, root: &Path) -> Vec<String> {
     say(said(stamp("dir")));
     say(said(disk.create_new(&at("dir")).map(|_| ())));
     say(said(open("dir", Access::Read)));
+    say(said(open("dir", Access::Append)));
+    say(said(open("dir", Access::Repair)));
+    say(said(disk.lock(&at("dir")).map(|_| ())));
+    say(said(disk.lock_owner(&at("dir"))));
     say(said(open("none", Access::Read)));
     say(said(open("log/below", Access::Read)));
     say(said(listed("dir")));
