@@ -2,7 +2,7 @@
 
 use super::walk::{Walk, trailer_at};
 use crate::container::fault::{Fault, ReadError};
-use crate::container::seek::jump;
+use crate::container::seek::{Descent, jump};
 use crate::container::source::Source;
 use crate::container::trailer::{LogId, TRAILER_LEN, Trailer};
 
@@ -57,12 +57,23 @@ impl Hop {
     /// # Errors
     /// As [`Hop::previous`].
     pub(crate) fn before(self, source: &mut dyn Source, id: LogId, seq: u64) -> Result<Self, ReadError> {
-        let mut at = self;
-        while at.trailer.next_seq > seq && at.trailer.segment > 0 {
-            let target = at.skip(source, id)?;
-            at = if target.trailer.next_seq > seq { target } else { at.previous(source, id)? };
+        if self.trailer.next_seq <= seq || self.trailer.segment == 0 {
+            return Ok(self);
         }
-        Ok(at)
+        let (mut above, mut found) = (self, self);
+        let mut descent = Descent::from(self.trailer.segment);
+        while let Some(segment) = descent.next() {
+            let is_neighbour = above.trailer.segment.checked_sub(1) == Some(segment);
+            let hop = if is_neighbour { above.previous(source, id)? } else { above.skip(source, id)? };
+            let holds = hop.trailer.next_seq <= seq;
+            descent.enter(segment, holds);
+            if holds {
+                found = hop;
+            } else {
+                above = hop;
+            }
+        }
+        Ok(found)
     }
 
     fn to(
