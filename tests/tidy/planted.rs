@@ -27,6 +27,7 @@ fn an_import_from_a_higher_layer() {
     expect(&row("use crate::container::zstd;"), &["`crate::container`"]);
     expect(&rules::layers("src/limits.rs", "use super::json;"), &["`limits` must not use `crate::json`"]);
     expect(&rules::layers("src/store/mod.rs", "use crate::fuzzing::x;"), &["`crate::fuzzing`"]);
+    expect(&row("use crate::fuzzing::row;\n#[cfg(test)] mod tests {}"), &["`crate::fuzzing`"]);
     expect(&rules::layers("src/helpers.rs", ""), &["`helpers` is no known layer"]);
 }
 
@@ -40,6 +41,7 @@ fn an_import_from_a_lower_layer_is_left_alone() {
         mod tests { use super::super::borrowed; use super::*; }";
     expect(&rules::layers("src/row/range.rs", clean), &[]);
     expect(&rules::layers("src/store/mod.rs", "use crate::error::Error; use super::format::v2;"), &[]);
+    expect(&rules::layers("src/row/range.rs", "#[cfg(test)]\nmod tests { use crate::fuzzing::range; }"), &[]);
     expect(&rules::layers("src/error.rs", "use crate::container::Fault;"), &[]);
     expect(&rules::layers("src/lib.rs", "pub use crate::store::Store;"), &[]);
     expect(&rules::layers("src/bin/seslog/main.rs", "use crate::args::Args;"), &[]);
