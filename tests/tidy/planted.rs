@@ -58,6 +58,15 @@ fn a_decoder_that_opens_a_file() {
 }
 
 #[test]
+fn a_file_of_tests_is_told_from_one_that_ships() {
+    let text = "#[cfg(test)]\nmod reference;\nmod rules;\n#[cfg(test)]\nmod tests {}";
+    let under = ["src/format/reference.rs", "src/format/reference/mod.rs"];
+    expect(&rules::test_files("src/format/mod.rs", text), &under);
+    expect(&rules::test_files("src/format.rs", text), &under);
+    expect(&rules::test_files("README.md", text), &[]);
+}
+
+#[test]
 fn unsafe_code_outside_its_module() {
     let text = "fn f() { unsafe { g() } } // unsafe";
     expect(&rules::unsafe_outside_raw("src/container/zstd.rs", text), &["zstd.rs:1: unsafe"]);

@@ -58,6 +58,8 @@ const TOP: &[&str] = &[
 
 const COLUMNS_MAX: usize = 140;
 
+const TEST_ONLY: &[&str] = &["#", "[", "cfg", "(", "test", ")", "]"];
+
 /// Imports against the order of layers, by `crate::`, by a group, or by climbing `super::` to the root.
 pub(crate) fn layers(path: &str, text: &str) -> Vec<String> {
     let Some(module) = module_path(path) else { return Vec::new() };
@@ -79,11 +81,29 @@ pub(crate) fn layers(path: &str, text: &str) -> Vec<String> {
     root_names(&tokens, module.len()).into_iter().filter_map(refuse).collect()
 }
 
-/// Files opened where decoders take `&[u8]`, outside their tests.
+/// Files that a parent declares as `#[cfg(test)] mod name;`.
+pub(crate) fn test_files(path: &str, text: &str) -> Vec<String> {
+    if !is_rust(path) {
+        return Vec::new();
+    }
+    let folder = match path.rsplit_once('/') {
+        Some((folder, "mod.rs" | "lib.rs" | "main.rs")) => folder,
+        _ => path.trim_end_matches(".rs"),
+    };
+    let tokens = tokens(text);
+    let declared = (0..tokens.len()).filter_map(|at| {
+        let name = at + TEST_ONLY.len() + 1;
+        let declares = starts_with(&tokens, at, TEST_ONLY) && starts_with(&tokens, name - 1, &["mod"]);
+        (declares && starts_with(&tokens, name + 1, &[";"]))
+            .then(|| tokens.get(name).map(|token| token.text))?
+    });
+    declared.flat_map(|name| [format!("{folder}/{name}.rs"), format!("{folder}/{name}/mod.rs")]).collect()
+}
+
+/// Files opened where decoders take `&[u8]`, outside their tests. `path` is no file of [`test_files`].
 pub(crate) fn no_files_in_decoders(path: &str, text: &str) -> Vec<String> {
     let places = [&["std", "::", "fs"][..], &["rustix", "::"], &["memmap2", "::"], &["libc", "::"]];
-    let Some(module) = module_path(path) else { return Vec::new() };
-    if module.contains(&"tests") || FILE_USERS.iter().any(|user| path.starts_with(user)) {
+    if module_path(path).is_none() || FILE_USERS.iter().any(|user| path.starts_with(user)) {
         return Vec::new();
     }
     let tokens = without_tests(&tokens(text));
@@ -343,9 +363,8 @@ fn without_tests<'t>(tokens: &[Token<'t>]) -> Vec<Token<'t>> {
     let mut kept = Vec::new();
     let mut at = 0;
     while at < tokens.len() {
-        let marked = ["#", "[", "cfg", "(", "test", ")", "]"];
-        let after = at + marked.len();
-        if starts_with(tokens, at, &marked) && starts_with(tokens, after, &["mod"]) {
+        let after = at + TEST_ONLY.len();
+        if starts_with(tokens, at, TEST_ONLY) && starts_with(tokens, after, &["mod"]) {
             at = after_group(tokens, after + 2);
         } else {
             kept.extend(tokens.get(at).copied());
