@@ -151,6 +151,12 @@ impl RowDecoder {
         Self { evidence, ..self }
     }
 
+    /// The generation whose rows it takes.
+    #[must_use]
+    pub const fn generation(&self) -> Generation {
+        self.generation
+    }
+
     /// Makes `seq` the next one that is accepted: to read from the middle of a log, or on after a gap that is reported.
     pub fn expect(&mut self, seq: Seq) {
         self.events = seq.get();
