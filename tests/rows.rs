@@ -249,7 +249,7 @@ fn sources_of_the_migration_vectors_decode_or_fail_as_the_original_did() {
         // We may refuse early what the original refuses late; we may not call such a log corrupt, nor drop rows of it.
         let class = refusal["class"].as_str().unwrap();
         let ours = match Header::parse(header, &LIMITS) {
-            Err(fault) if fault.is_unsupported() => "unsupported",
+            Err(HeaderFault::Newer { .. }) => "unsupported",
             Err(_) => "malformed",
             Ok(_) => match decode(&source, recovery, Check::Full) {
                 Err(DecodeFault { cause: DecodeCause::Refused, .. }) => "unsupported",

@@ -164,7 +164,10 @@ mod tests {
         let file = worked_bytes();
         assert_eq!(file.len(), 179);
         let first = walk(&mut &file[..], 0).unwrap();
-        assert_eq!((first.start, first.end, first.content_size, first.has_checksum), (0, 105, Some(92), true));
+        assert_eq!(
+            (first.start, first.end, first.content_size, first.has_checksum),
+            (0, 105, Some(92), true)
+        );
         assert_eq!(walk(&mut &file[..], 105).unwrap().end, 179);
     }
 

@@ -48,7 +48,10 @@ impl FramedReader {
         let start = self.at;
         self.damage = Some(Damage { start, end });
         if self.index == 0 {
-            return Err(ReadError::bad(start, if fault == Fault::Truncated { Fault::HeaderLine } else { fault }));
+            return Err(ReadError::bad(
+                start,
+                if fault == Fault::Truncated { Fault::HeaderLine } else { fault },
+            ));
         }
         let later = match next_intact(source, &mut self.decoder, start, end)? {
             // A later frame was written after a sync of everything before it.
@@ -72,14 +75,21 @@ impl BlockReader for FramedReader {
         }
         let frame = loop {
             if self.at >= source.len() && self.index > 0 {
-                let stop =
-                    Stop { good_end: self.at, durable: self.at, committed: true, fault: None, later: Later::Nothing };
+                let stop = Stop {
+                    good_end: self.at,
+                    durable: self.at,
+                    committed: true,
+                    fault: None,
+                    later: Later::Nothing,
+                };
                 self.tail = Some(judge(source, stop, Zeros::AnySector)?);
                 return Ok(None);
             }
             let frame = match frame::walk(source, self.at) {
                 Ok(frame) => frame,
-                Err(ReadError::Bad { fault: Fault::Shrunk, at }) => return Err(ReadError::bad(at, Fault::Shrunk)),
+                Err(ReadError::Bad { fault: Fault::Shrunk, at }) => {
+                    return Err(ReadError::bad(at, Fault::Shrunk));
+                }
                 Err(ReadError::Io(error)) => return Err(error.into()),
                 Err(ReadError::Bad { fault, .. }) => {
                     let end = match fault {
@@ -110,7 +120,9 @@ impl BlockReader for FramedReader {
 
     fn skip(&mut self, source: &mut dyn Source) -> Result<Option<Skipped>, ReadError> {
         let Some(damage) = self.damage.take() else { return Ok(None) };
-        let Some(end) = next_intact(source, &mut self.decoder, damage.start, damage.end)? else { return Ok(None) };
+        let Some(end) = next_intact(source, &mut self.decoder, damage.start, damage.end)? else {
+            return Ok(None);
+        };
         self.at = end;
         self.index = self.index.saturating_add(1);
         self.tail = None;

@@ -67,7 +67,8 @@ impl BlockReader for PlainReader {
                 return Err(ReadError::bad(start, Fault::HeaderLine));
             }
             let fault = (start < source.len()).then_some(Fault::Truncated);
-            let stop = Stop { good_end: start, durable: start, committed: true, fault, later: Later::Nothing };
+            let stop =
+                Stop { good_end: start, durable: start, committed: true, fault, later: Later::Nothing };
             self.tail = Some(judge(source, stop, Zeros::ToTheEnd)?);
             return Ok(None);
         };

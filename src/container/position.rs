@@ -64,7 +64,8 @@ fn framed(source: &mut dyn Source, limits: Limits, seq: u64, seq_of: SeqOf<'_>) 
     let mut decoder = Decoder::new(limits);
     let mut first_seq = |index: usize| -> Result<Option<u64>, ReadError> {
         let Some(frame) = frames.get(index) else { return Ok(None) };
-        let len = usize::try_from(frame.stored_len()).map_err(|_| ReadError::bad(frame.start, Fault::FrameData))?;
+        let len =
+            usize::try_from(frame.stored_len()).map_err(|_| ReadError::bad(frame.start, Fault::FrameData))?;
         let stored = source.get(frame.start, len)?;
         let content = decoder.decode(frame, stored).map_err(|fault| ReadError::bad(frame.start, fault))?;
         Ok(content.split(|&byte| byte == b'\n').next().and_then(&mut *seq_of))

@@ -141,7 +141,10 @@ fn zeros_behind(source: &mut dyn Source, start: u64) -> Result<ZerosFound, ReadE
     let mut tail_is_zero = false;
     let mut zero_before_data = false;
     while at < len {
-        let border = at.checked_next_multiple_of(SECTOR).filter(|&border| border > at).unwrap_or(at.saturating_add(SECTOR));
+        let border = at
+            .checked_next_multiple_of(SECTOR)
+            .filter(|&border| border > at)
+            .unwrap_or(at.saturating_add(SECTOR));
         let end = border.min(len);
         let piece = usize::try_from(end.saturating_sub(at)).unwrap_or(0);
         let bytes = source.get(at, piece)?;
@@ -184,7 +187,10 @@ mod tests {
     fn the_end_of_the_file_is_complete_or_unfinished() {
         let whole = stop(3, None, Later::Nothing);
         assert_eq!(state(b"abc", whole, Zeros::AnySector), TailState::Complete);
-        assert_eq!(state(b"abc", Stop { committed: false, ..whole }, Zeros::AnySector), TailState::Unfinished);
+        assert_eq!(
+            state(b"abc", Stop { committed: false, ..whole }, Zeros::AnySector),
+            TailState::Unfinished
+        );
     }
 
     #[test]
@@ -229,7 +235,10 @@ mod tests {
     #[test]
     fn what_is_not_known_is_not_called_corrupt() {
         let unknown = Some(Fault::TrailerVersion { found: 2 });
-        assert_eq!(state(&[0; 2048], stop(3, unknown, Later::Nothing), Zeros::AnySector), TailState::Unsupported);
+        assert_eq!(
+            state(&[0; 2048], stop(3, unknown, Later::Nothing), Zeros::AnySector),
+            TailState::Unsupported
+        );
     }
 
     #[test]

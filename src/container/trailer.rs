@@ -320,7 +320,10 @@ mod tests {
             (Trailer { body_len: 10, ..next }, "body_len"),
             (Trailer { unsynced: 1001, ..next }, "unsynced"),
         ] {
-            assert!(matches!(check(bad), Err(Fault::Chain { member: named, .. }) if named == member), "{member}");
+            assert!(
+                matches!(check(bad), Err(Fault::Chain { member: named, .. }) if named == member),
+                "{member}"
+            );
         }
     }
 

@@ -39,8 +39,13 @@ impl Decoder {
     /// [`Fault::FrameData`], [`Fault::ContentSize`].
     pub(crate) fn decode(&mut self, frame: &Frame, stored: &[u8]) -> Result<&[u8], Fault> {
         let limit = self.limits.frame_content_bytes_max;
-        if frame.window_bytes > self.limits.window_bytes_max && frame.content_size.is_none_or(|size| size > limit) {
-            return Err(Fault::WindowLimit { window: frame.window_bytes, limit: self.limits.window_bytes_max });
+        if frame.window_bytes > self.limits.window_bytes_max
+            && frame.content_size.is_none_or(|size| size > limit)
+        {
+            return Err(Fault::WindowLimit {
+                window: frame.window_bytes,
+                limit: self.limits.window_bytes_max,
+            });
         }
         if frame.dictionary != 0 {
             return Err(Fault::Dictionary { id: frame.dictionary });
@@ -133,9 +138,11 @@ impl Encoder {
     pub(crate) fn new(level: i32) -> Self {
         let mut context = CCtx::create();
         let level = level.clamp(zstd_safe::min_c_level(), zstd_safe::max_c_level());
-        for parameter in
-            [CParameter::CompressionLevel(level), CParameter::ChecksumFlag(true), CParameter::ContentSizeFlag(true)]
-        {
+        for parameter in [
+            CParameter::CompressionLevel(level),
+            CParameter::ChecksumFlag(true),
+            CParameter::ContentSizeFlag(true),
+        ] {
             let set = context.set_parameter(parameter);
             debug_assert!(set.is_ok(), "clamped and boolean parameters are accepted");
         }

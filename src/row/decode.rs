@@ -165,8 +165,8 @@ impl RowDecoder {
     /// Takes the next row, without its newline.
     ///
     /// The row, if it is accepted; `None` if it is dropped, which only a recoverable read does: [`issue`](Self::issue)
-    /// then says why. Costs what reading the row costs and allocates nothing of its own. After an error in a strict read
-    /// the decoder may be used on; the row that failed has changed nothing.
+    /// then says why. Costs what reading the row costs and allocates nothing of its own. After an error the decoder may be
+    /// used on: a strict one as if the row had not been, a recoverable one drops what follows.
     ///
     /// # Errors
     /// [`DecodeFault`]: strict, at the first bad row; recoverable, once a `turn/end` proves that the first bad row had been
@@ -192,18 +192,21 @@ impl RowDecoder {
             Err(fault) => fault,
         };
         let issue = Issue { place, fault };
-        let failed = |cause| Err(DecodeFault { issue, cause });
-        if fault == RowFault::EndSeed {
-            return failed(DecodeCause::Cut);
+        let refused =
+            || self.parsed(line).is_some_and(|row| self.original_decodes(&row) && self.is_in_place(&row));
+        let cause = match fault {
+            RowFault::EndSeed => Some(DecodeCause::Cut),
+            _ if refused() => Some(DecodeCause::Refused),
+            _ if self.recovery == Recovery::Strict => Some(DecodeCause::Strict),
+            _ => None,
+        };
+        if self.recovery == Recovery::Recoverable {
+            self.issue = Some(issue);
         }
-        if self.parsed(line).is_some_and(|row| self.original_decodes(&row) && self.is_in_place(&row)) {
-            return failed(DecodeCause::Refused);
+        match cause {
+            Some(cause) => Err(DecodeFault { issue, cause }),
+            None => self.drop(place, line, issue),
         }
-        if self.recovery == Recovery::Strict {
-            return failed(DecodeCause::Strict);
-        }
-        self.issue = Some(issue);
-        self.drop(place, line, issue)
     }
 
     /// The next row, and its seq if it marks the end of the inherited events.
@@ -455,6 +458,11 @@ mod tests {
                     );
                     let strict = decode(RowDecoder::new(generation, Recovery::Strict), &[a(0), row.clone()]);
                     assert_eq!(strict.map_err(|fault| fault.cause), Err(DecodeCause::Refused));
+                    let mut decoder = RowDecoder::new(generation, Recovery::Recoverable);
+                    decoder.push(RowPlace::default(), a(0).as_bytes()).unwrap();
+                    assert!(decoder.push(RowPlace::default(), row.as_bytes()).is_err());
+                    assert!(decoder.issue().is_some());
+                    assert_eq!(decoder.push(RowPlace::default(), a(1).as_bytes()), Ok(None));
                 }
                 assert_eq!(recoverable(Generation::V2, &[a(0), row]), Ok(1));
             }

@@ -332,16 +332,12 @@ pub enum HeaderFault {
 }
 
 impl HeaderFault {
-    /// Whether the header is of a generation that this build must not interpret. Every other fault is a malformed header.
+    /// Whether the line may be sound and is only beyond this build: a newer generation, an unknown member, a limit.
+    ///
+    /// The original calls a header with an unknown member malformed; only [`Newer`](Self::Newer) is unsupported to it.
     #[must_use]
     pub const fn is_unsupported(self) -> bool {
-        matches!(self, Self::Newer { .. })
-    }
-
-    /// Whether the bytes are at fault. A newer generation, an unknown member or a limit is no damage.
-    #[must_use]
-    pub const fn is_damage(self) -> bool {
-        !matches!(self, Self::Newer { .. } | Self::UnknownMember { .. } | Self::TooLong { .. })
+        matches!(self, Self::Newer { .. } | Self::UnknownMember { .. } | Self::TooLong { .. })
     }
 }
 
@@ -582,7 +578,7 @@ mod tests {
             let fault = parse(&line).unwrap_err();
             let HeaderFault::UnknownMember { name: span } = fault else { panic!("{line}: {fault}") };
             assert_eq!(span.of(line.as_bytes()), name.as_bytes());
-            assert!(!fault.is_damage() && !fault.is_unsupported());
+            assert!(fault.is_unsupported());
         }
     }
 

@@ -88,7 +88,10 @@ impl Appender {
         }
         Err(Error::Foreign {
             path: self.path.clone(),
-            what: format!("it had {} bytes when it was read, and has {} now", judged.size, self.left.stamp.size),
+            what: format!(
+                "it had {} bytes when it was read, and has {} now",
+                judged.size, self.left.stamp.size
+            ),
         })
     }
 
@@ -178,7 +181,10 @@ impl Appender {
             ));
         }
         if named.size != self.left.stamp.size {
-            return foreign(format!("it has {} bytes, and this writer left {}", named.size, self.left.stamp.size));
+            return foreign(format!(
+                "it has {} bytes, and this writer left {}",
+                named.size, self.left.stamp.size
+            ));
         }
         let now = Left::of(&self.path, &*self.file)?;
         if now.end_bytes() != self.left.end_bytes() {

@@ -49,7 +49,8 @@ impl Events {
     /// # Panics
     /// Never: only rows that were read as events get in.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Event<'_>> + '_ {
-        self.rows().map(|row| Event::read(row, Check::Envelope, &Limits::DEFAULT).expect("it was read as an event"))
+        self.rows()
+            .map(|row| Event::read(row, Check::Envelope, &Limits::DEFAULT).expect("it was read as an event"))
     }
 
     /// Adds the events of a stored row that lie in `[from, to)`; packed rows are expanded.
@@ -86,7 +87,8 @@ impl Events {
     /// The events in `[from, to)`, counted from the first one here.
     pub(crate) fn slice(&self, from: usize, to: usize) -> Self {
         let to = to.min(self.len());
-        let start = from.checked_sub(1).map_or(0, |before| self.ends.get(before).copied().unwrap_or(self.text.len()));
+        let start =
+            from.checked_sub(1).map_or(0, |before| self.ends.get(before).copied().unwrap_or(self.text.len()));
         let ends = self.ends.get(from..to).unwrap_or_default();
         let text = ends.last().and_then(|&end| self.text.get(start..end)).unwrap_or_default();
         Self { text: text.to_vec(), ends: ends.iter().map(|end| end.saturating_sub(start)).collect() }

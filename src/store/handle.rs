@@ -75,7 +75,13 @@ const PRIMED_BYTES_MAX: u64 = 32 << 20;
 
 impl SessionHandle {
     /// A new session, of which nothing is on disk before its first append or flush.
-    pub(super) fn pending(shared: Arc<Shared>, header: Header, inherited: u64, folder: PathBuf, claim: Claim) -> Self {
+    pub(super) fn pending(
+        shared: Arc<Shared>,
+        header: Header,
+        inherited: u64,
+        folder: PathBuf,
+        claim: Claim,
+    ) -> Self {
         let write = WriteState { next_seq: 0, appender: None, primed: None, lock: None, claim };
         Self::new(shared, header, inherited, SessionAccess::Write, folder, Some(write))
     }
@@ -103,7 +109,8 @@ impl SessionHandle {
                     claim,
                 };
                 let folder = folder.to_path_buf();
-                let handle = Self::new(shared, header, report.inherited, SessionAccess::Write, folder, Some(write));
+                let handle =
+                    Self::new(shared, header, report.inherited, SessionAccess::Write, folder, Some(write));
                 handle.state.lock().seen = report.events;
                 Ok(handle)
             }
@@ -132,7 +139,8 @@ impl SessionHandle {
             Ok(ControlFlow::Continue(()))
         })?;
         report.require_appendable(&log)?;
-        let header = report.header.take().ok_or_else(|| Error::NotFound { id: log.path().display().to_string() })?;
+        let header =
+            report.header.take().ok_or_else(|| Error::NotFound { id: log.path().display().to_string() })?;
         log.check_name(header.generation())?;
         if header.generation() != Generation::CURRENT {
             return Err(needs_migration(&log, header.generation()));
@@ -208,7 +216,9 @@ impl SessionHandle {
         }
         let log = match self.shared.open_log(&state.folder) {
             Ok(log) => log,
-            Err(Error::NotFound { .. }) if self.shared.is_pending(self.header.id()) => return Ok(Events::default()),
+            Err(Error::NotFound { .. }) if self.shared.is_pending(self.header.id()) => {
+                return Ok(Events::default());
+            }
             Err(Error::NotFound { .. }) => return Err(Error::NotFound { id: self.shown_id.clone() }),
             Err(error) => return Err(error),
         };
@@ -349,7 +359,8 @@ impl SessionHandle {
         let mut out = Vec::new();
         let created_at = self.header.created_at().get();
         let mut writer =
-            create(options.encoding, random_log_id()?, &header, created_at, options.level, &mut out).map_err(invalid)?;
+            create(options.encoding, random_log_id()?, &header, created_at, options.level, &mut out)
+                .map_err(invalid)?;
         if !batch.marks.is_empty() {
             writer.stage(&batch.batch(), &mut out).map_err(invalid)?;
         }
@@ -376,7 +387,11 @@ impl SessionHandle {
 
     /// A queued operation that starts only after close began is refused.
     fn check_running(&self, state: &HandleState, operation: &'static str) -> Result<()> {
-        if state.closed || self.closing.load(Ordering::Acquire) { Err(self.closed(operation)) } else { Ok(()) }
+        if state.closed || self.closing.load(Ordering::Acquire) {
+            Err(self.closed(operation))
+        } else {
+            Ok(())
+        }
     }
 
     fn closed(&self, operation: &'static str) -> Error {
@@ -413,4 +428,3 @@ pub(super) fn random_log_id() -> Result<LogId> {
         }
     }
 }
-

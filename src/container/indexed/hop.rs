@@ -1,7 +1,7 @@
 //! Backward from the end of the file: hints for counting, listing and seeking, each proved by what it points at.
 
-use super::walk::{Walk, trailer_at};
 use super::Jumps;
+use super::walk::{Walk, trailer_at};
 use crate::container::fault::{Fault, ReadError};
 use crate::container::seek::jump;
 use crate::container::source::Source;
@@ -80,7 +80,13 @@ impl Hop {
         Ok(Jumps::from_newest(ends))
     }
 
-    fn to(self, source: &mut dyn Source, id: LogId, end: Option<u64>, segment: Option<u32>) -> Result<Self, ReadError> {
+    fn to(
+        self,
+        source: &mut dyn Source,
+        id: LogId,
+        end: Option<u64>,
+        segment: Option<u32>,
+    ) -> Result<Self, ReadError> {
         let bad = |got: u64| {
             ReadError::bad(
                 self.end.saturating_sub(TRAILER_LEN as u64),
@@ -91,6 +97,10 @@ impl Hop {
         let at = end.checked_sub(TRAILER_LEN as u64).ok_or_else(|| bad(end))?;
         let stored = trailer_at(source, at)?;
         let trailer = Trailer::parse(&stored, id).map_err(|fault| ReadError::bad(at, fault))?;
-        if trailer.segment == segment { Ok(Self { trailer, end }) } else { Err(bad(u64::from(trailer.segment))) }
+        if trailer.segment == segment {
+            Ok(Self { trailer, end })
+        } else {
+            Err(bad(u64::from(trailer.segment)))
+        }
     }
 }

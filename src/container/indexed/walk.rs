@@ -67,10 +67,12 @@ impl Walk {
     pub(crate) fn start(source: &mut dyn Source) -> Result<(Self, Segment), ReadError> {
         let frame = frame::walk(source, 0)?;
         let stored = trailer_at(source, frame.end)?;
-        let (trailer, id) = Trailer::parse_first(&stored).map_err(|fault| ReadError::bad(frame.end, fault))?;
+        let (trailer, id) =
+            Trailer::parse_first(&stored).map_err(|fault| ReadError::bad(frame.end, fault))?;
         let body = (0, frame.end);
         if u64::from(trailer.body_len) != frame.end {
-            let fault = Fault::Chain { member: "body_len", expected: frame.end, got: u64::from(trailer.body_len) };
+            let fault =
+                Fault::Chain { member: "body_len", expected: frame.end, got: u64::from(trailer.body_len) };
             return Err(ReadError::bad(frame.end, fault));
         }
         check_body(source, body, &trailer)?;
@@ -144,12 +146,17 @@ impl Walk {
     /// What reading gives.
     pub(crate) fn judge(&self, source: &mut dyn Source, fault: Option<Fault>) -> Result<Tail, ReadError> {
         let later = if fault.is_some() { search(source, self.id, self.end)? } else { Later::Nothing };
-        let stop = Stop { good_end: self.end, durable: self.durable, committed: self.previous.commit, fault, later };
+        let stop =
+            Stop { good_end: self.end, durable: self.durable, committed: self.previous.commit, fault, later };
         judge(source, stop, Zeros::AnySector)
     }
 
     /// The first trailer behind the stop that is sealed with this file's log id: where a lenient reader may go on.
-    pub(crate) fn next_sealed(&self, source: &mut dyn Source, from: u64) -> Result<Option<(Trailer, u64)>, ReadError> {
+    pub(crate) fn next_sealed(
+        &self,
+        source: &mut dyn Source,
+        from: u64,
+    ) -> Result<Option<(Trailer, u64)>, ReadError> {
         let mut found = None;
         scan(source, self.id, from, &mut |trailer, end| {
             found = Some((trailer, end));
@@ -167,7 +174,8 @@ fn body_extent(source: &mut dyn Source, start: u64) -> Result<(Option<Frame>, u6
         let left = source.len().saturating_sub(at);
         let probe = source.get(at, usize::try_from(left.min(SKIPPABLE_HEADER.len() as u64)).unwrap_or(0))?;
         if probe.len() < SKIPPABLE_HEADER.len() {
-            let proper = SKIPPABLE_HEADER.starts_with(probe) || frame::MAGIC.starts_with(probe.get(..4).unwrap_or(probe));
+            let proper = SKIPPABLE_HEADER.starts_with(probe)
+                || frame::MAGIC.starts_with(probe.get(..4).unwrap_or(probe));
             return Err(WalkStop::Fault(if proper { Fault::Truncated } else { first_bytes(probe) }));
         }
         if probe == SKIPPABLE_HEADER {
@@ -175,7 +183,10 @@ fn body_extent(source: &mut dyn Source, start: u64) -> Result<(Option<Frame>, u6
         }
         let Some(len) = frame::skippable_len(source, at) else { break };
         // Extension frames may stand before the data frame; none is defined yet.
-        at = at.checked_add(len).filter(|&end| end <= source.len()).ok_or(WalkStop::Fault(Fault::Truncated))?;
+        at = at
+            .checked_add(len)
+            .filter(|&end| end <= source.len())
+            .ok_or(WalkStop::Fault(Fault::Truncated))?;
         extension = true;
     }
     let frame = frame::walk(source, at)?;

@@ -100,12 +100,15 @@ impl IndexedWriter {
             got: u64::from(u32::MAX).saturating_add(1),
         })?;
         let body_len = body_len(body)?;
-        let end = chain.end.saturating_add(u64::from(body_len)).saturating_add(super::super::trailer::TRAILER_LEN as u64);
+        let end = chain
+            .end
+            .saturating_add(u64::from(body_len))
+            .saturating_add(super::super::trailer::TRAILER_LEN as u64);
         let unsynced = chain.end.saturating_sub(chain.durable);
-        let unsynced = u32::try_from(unsynced).ok().filter(|&bytes| bytes < UNSYNCED_MAX).ok_or(Fault::BodyLimit {
-            len: unsynced,
-            limit: u64::from(UNSYNCED_MAX),
-        })?;
+        let unsynced = u32::try_from(unsynced)
+            .ok()
+            .filter(|&bytes| bytes < UNSYNCED_MAX)
+            .ok_or(Fault::BodyLimit { len: unsynced, limit: u64::from(UNSYNCED_MAX) })?;
         let mut trailer = Trailer {
             commit: piece.is_last,
             segment,
