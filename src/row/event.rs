@@ -2,7 +2,8 @@ use super::fault::{Member, RowFault};
 use super::fields::Fields;
 use super::lex::{self, Members, Opening};
 use super::range;
-use crate::json::{self, Str, SyntaxErrorKind};
+use super::window::{self, Undecided, WINDOW_LEN};
+use crate::json::{self, Str};
 use crate::limits::Limits;
 use crate::units::{Seq, UnixMs};
 
@@ -64,7 +65,7 @@ impl<'a> Event<'a> {
             // `scan` allows itself three levels of brackets, the line's own included.
             Check::Full => {
                 limits.nesting_max >= 3
-                    && json::check(event.data.as_bytes(), limits.nesting_max.saturating_sub(1)).is_ok()
+                    && json::check_str(event.data, limits.nesting_max.saturating_sub(1)).is_ok()
             }
         };
         if sound { event.provenance_checked().ok() } else { None }
@@ -144,11 +145,8 @@ impl<'a> Event<'a> {
     pub fn scan(line: &'a str) -> Option<Self> {
         let bytes = line.as_bytes();
         let rest = bytes.strip_prefix(b"{\"type\":\"")?;
-        let type_len = memchr::memchr(b'"', rest)?;
-        let (event_type, rest) = rest.split_at_checked(type_len)?;
-        if event_type.iter().any(|&byte| byte < b' ' || byte == b'\\') {
-            return None;
-        }
+        // Up to the quote, or to what makes it another spelling, which then has no `","seq":` behind it.
+        let (event_type, rest) = rest.split_at_checked(json::plain_len(rest))?;
         let (seq, rest) = digits(rest.strip_prefix(b"\",\"seq\":")?)?;
         let rest = rest.strip_prefix(b",\"time\":")?;
         let (time, rest) = match rest.strip_prefix(b"-") {
@@ -167,13 +165,20 @@ impl<'a> Event<'a> {
         let mut suffix = Suffix { body: line.get(data_at..)?.strip_suffix('}')?, ..Suffix::default() };
         while suffix.take_member()? {}
         let data = suffix.body;
-        match lex::opening(data.as_bytes(), TAIL_WINDOW) {
-            Opening::At(0) | Opening::Beyond => {}
-            Opening::At(_) | Opening::Nowhere => return None,
+        let before_end = bytes.get(..data_at.checked_add(data.len())?)?;
+        let is_payload = match before_end.last_chunk().map(window::opening) {
+            Some(Ok(Some(at))) => before_end.len().checked_sub(WINDOW_LEN)?.checked_add(at)? == data_at,
+            Some(Ok(None)) => data.len() > WINDOW_LEN,
+            Some(Err(Undecided)) | None => {
+                matches!(lex::opening(data.as_bytes(), WINDOW_LEN), Opening::At(0) | Opening::Beyond)
+            }
+        };
+        if !is_payload {
+            return None;
         }
         Some(Self {
             line,
-            event_type: lex::literal(line.get(9..type_len.checked_add(9)?)?),
+            event_type: Str::new(line.get(9..event_type.len().checked_add(9)?)?, false),
             seq: Seq::new(seq)?,
             time: UnixMs::new(time),
             data,
@@ -239,10 +244,6 @@ impl<'a> Event<'a> {
     }
 }
 
-/// How far [`Event::scan`] reads back from the payload's end to see whether the object that closes there is the payload.
-/// Enough for whole payloads like `{"turn":1,"step":1}` and for any short member that a newer writer may have added.
-const TAIL_WINDOW: usize = 64;
-
 /// The members after the payload, taken off the line's end one by one.
 #[derive(Default)]
 struct Suffix<'a> {
@@ -264,6 +265,8 @@ impl<'a> Suffix<'a> {
     fn take_member(&mut self) -> Option<bool> {
         let body = self.body;
         match body.as_bytes().last()? {
+            // A flat object closes nothing but itself.
+            b'}' if matches!(body.as_bytes(), [.., b'}' | b']', b'}']) => return Some(false),
             b'}' => {
                 let Some((rest, operation)) = replace_operation(body) else { return Some(false) };
                 set(&mut self.surface_op, operation)?;
@@ -283,7 +286,7 @@ impl<'a> Suffix<'a> {
                     .take_while(|byte| matches!(byte, b'0'..=b'9' | b',' | b'[' | b']'))
                     .count();
                 let (rest, list) = body.split_at_checked(body.len().checked_sub(list)?)?;
-                json::check(list.as_bytes(), 2).ok()?;
+                json::check_str(list, 2).ok()?;
                 set(&mut self.source_event_seqs, list)?;
                 self.body = rest.strip_suffix(",\"sourceEventSeqs\":")?;
             }
@@ -311,26 +314,51 @@ fn replace_operation(body: &str) -> Option<(&str, &str)> {
     let brace = low.checked_add(memchr::memrchr(b'{', body.as_bytes().get(low..)?)?)?;
     let (rest, operation) = body.split_at_checked(brace)?;
     let rest = rest.strip_suffix(SURFACE_OP)?;
-    json::check(operation.as_bytes(), 1).is_ok().then_some((rest, operation))
+    json::check_str(operation, 1).is_ok().then_some((rest, operation))
 }
 
 fn set<T>(slot: &mut Option<T>, value: T) -> Option<()> {
     slot.is_none().then(|| *slot = Some(value))
 }
 
-/// A count in its canonical spelling, and what follows it.
+/// A count in its canonical spelling, and what follows it: eight bytes at least.
 #[inline]
 fn digits(text: &[u8]) -> Option<(u64, &[u8])> {
-    let len = text.iter().take(17).take_while(|byte| byte.is_ascii_digit()).count();
-    let (number, rest) = text.split_at_checked(len)?;
-    if !matches!(number, [b'0'] | [b'1'..=b'9', ..]) || len > 16 {
-        return None;
+    let (word, _) = text.split_first_chunk()?;
+    let (mut value, mut len) = leading_digits(u64::from_le_bytes(*word));
+    if len == 8 {
+        let (word, _) = text.get(8..)?.split_first_chunk()?;
+        let (low, low_len) = leading_digits(u64::from_le_bytes(*word));
+        value = value.wrapping_mul(*TENS.get(low_len)?).wrapping_add(low); // below 10^16
+        len = low_len.wrapping_add(8);
     }
-    // Below 10^16.
-    let value = number
-        .iter()
-        .fold(0_u64, |sum, digit| sum.wrapping_mul(10).wrapping_add(u64::from(digit.wrapping_sub(b'0'))));
-    (value <= Seq::MAX.get()).then_some((value, rest))
+    let rest = text.get(len..)?;
+    let is_canonical = len > 0 && (len == 1 || text.first() != Some(&b'0'));
+    // 2^53 - 1 has 16 digits.
+    let is_whole = len < 16 || !rest.first().is_some_and(u8::is_ascii_digit);
+    (is_canonical && is_whole && value <= Seq::MAX.get()).then_some((value, rest))
+}
+
+const TENS: [u64; 9] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000];
+
+/// The number that the digits at the start of eight bytes make, and how many they are.
+#[inline]
+const fn leading_digits(word: u64) -> (u64, usize) {
+    const HIGH: u64 = 0x8080_8080_8080_8080;
+    // Digits become 0 to 9, all other bytes more. The lowest set high bit is right; those above may be carried.
+    let digits = word ^ 0x3030_3030_3030_3030;
+    let others = (digits.wrapping_add(0x7676_7676_7676_7676) | digits) & HIGH;
+    let bits = others.trailing_zeros() & !7;
+    // The text's first byte is the lowest: shifted up, what is missing in front counts as zeros.
+    let digits = match digits.checked_shl(64_u32.wrapping_sub(bits)) {
+        Some(digits) => digits,
+        None => return (0, 0),
+    };
+    // Pairs, then fours, then all eight: each step adds ten, a hundred, ten thousand times the higher half.
+    let pairs = digits.wrapping_mul(10).wrapping_add(digits >> 8);
+    let even = (pairs & 0x0000_00ff_0000_00ff).wrapping_mul(0x000f_4240_0000_0064);
+    let odd = ((pairs >> 16) & 0x0000_00ff_0000_00ff).wrapping_mul(0x0000_2710_0000_0001);
+    (even.wrapping_add(odd) >> 32, (bits / 8) as usize)
 }
 
 /// The members of an event's envelope, in the order of the format's table.
@@ -339,11 +367,7 @@ pub(super) const MEMBERS: [&str; 7] =
 
 /// `line` as text, if it is UTF-8 and within its limit.
 pub(super) fn text_of<'a>(line: &'a [u8], limits: &Limits) -> Result<&'a str, RowFault> {
-    // The newline is not part of `line` and counts.
-    let bytes = u64::try_from(line.len()).unwrap_or(u64::MAX).saturating_add(1);
-    if bytes > limits.row_bytes_max {
-        return Err(RowFault::TooLong { bytes, max: limits.row_bytes_max });
-    }
+    check_len(line.len(), limits)?;
     match simdutf8::basic::from_utf8(line) {
         Ok(text) => Ok(text),
         // The fast check does not say where.
@@ -353,12 +377,20 @@ pub(super) fn text_of<'a>(line: &'a [u8], limits: &Limits) -> Result<&'a str, Ro
     }
 }
 
+/// Succeeds when a line of `len` bytes is within its limit.
+#[inline]
+pub(super) fn check_len(len: usize, limits: &Limits) -> Result<(), RowFault> {
+    // The newline is not part of the line and counts.
+    let bytes = u64::try_from(len).unwrap_or(u64::MAX).saturating_add(1);
+    if bytes > limits.row_bytes_max {
+        return Err(RowFault::TooLong { bytes, max: limits.row_bytes_max });
+    }
+    Ok(())
+}
+
 /// Succeeds when `line` is one JSON value.
 pub(super) fn check_text(line: &str, limits: &Limits) -> Result<(), RowFault> {
-    json::check(line.as_bytes(), limits.nesting_max).map_err(|fault| match fault.kind {
-        SyntaxErrorKind::NotUtf8 => RowFault::NotUtf8 { offset: fault.offset },
-        _ => RowFault::NotJson(fault),
-    })
+    json::check_str(line, limits.nesting_max).map_err(RowFault::NotJson)
 }
 
 #[cfg(test)]
@@ -375,6 +407,34 @@ mod tests {
     fn parse(line: &str) -> Result<Event<'_>, RowFault> {
         events_agree(line.as_bytes());
         Event::parse(line.as_bytes(), &LIMITS)
+    }
+
+    #[test]
+    fn counts_are_read_up_to_two_to_the_53rd_and_only_as_they_are_written() {
+        for value in (0..54).flat_map(|bits| [(1_u64 << bits) - 1, 1 << bits, (1 << bits) + 1]) {
+            let text = format!("{value},\"data\":");
+            let expected = (value <= Seq::MAX.get()).then_some((value, &b",\"data\":"[..]));
+            assert_eq!(digits(text.as_bytes()), expected);
+        }
+        for power in 0..25 {
+            let text = format!("1{},\"data\":", "0".repeat(power));
+            let expected = (power < 16).then(|| 10_u64.pow(u32::try_from(power).unwrap()));
+            assert_eq!(digits(text.as_bytes()).map(|(value, _)| value), expected);
+        }
+        for text in [
+            "00,\"data\"",
+            "01,\"data\"",
+            ",\"data\":",
+            "/0000000",
+            ":0000000",
+            "\u{7f}0000000",
+            "\u{ff}000000",
+        ] {
+            assert_eq!(digits(text.as_bytes()), None, "{text}");
+        }
+        assert_eq!(digits(b"7/1234567").map(|(value, _)| value), Some(7));
+        assert_eq!(digits("7\u{ff}1234567".as_bytes()).map(|(value, _)| value), Some(7));
+        assert_eq!(digits(b"12"), None, "eight bytes at least");
     }
 
     #[test]

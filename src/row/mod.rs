@@ -21,6 +21,7 @@ mod physical;
 pub mod range;
 #[cfg(test)]
 mod samples;
+mod window;
 
 pub use cut::CutFault;
 pub use decode::{DecodeCause, DecodeFault, Evidence, Issue, Recovery, RowDecoder, RowPlace};

@@ -1,4 +1,4 @@
-use super::event::{Check, Event, check_text, text_of};
+use super::event::{Check, Event, check_len, check_text, text_of};
 use super::fault::RowFault;
 use super::lex::{self, Members, Opening};
 use super::packed::{Packed, PackedKind};
@@ -45,7 +45,21 @@ impl<'a> PhysicalRow<'a> {
         check: Check,
         limits: &Limits,
     ) -> Result<Self, RowFault> {
-        let text = text_of(line, limits)?;
+        Self::read_str(text_of(line, limits)?, generation, check, limits)
+    }
+
+    /// [`read`](Self::read) of a line that is known to be UTF-8. Does not look for a complete row behind half a one.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read), without [`RowFault::FusedRows`].
+    #[inline]
+    pub(crate) fn read_str(
+        text: &'a str,
+        generation: Generation,
+        check: Check,
+        limits: &Limits,
+    ) -> Result<Self, RowFault> {
+        check_len(text.len(), limits)?;
         if !generation.has_chunk_events() {
             return Event::read_text(text, check, limits).map(Self::Event);
         }

@@ -332,14 +332,26 @@ impl<'l> Scan<'l> {
         }
         self.report.content_bytes = self.report.content_bytes.saturating_add(block.content.len() as u64);
         let events_before = self.report.events;
-        let mut text_at = block.content_start;
-        for line in Lines(block.content) {
+        // Once for all lines; where it fails, each line is looked at by itself.
+        let text = simdutf8::basic::from_utf8(block.content).ok();
+        let mut start = 0;
+        let ends = memchr::memchr_iter(b'\n', block.content).chain(
+            // Only damage leaves a last line without its newline.
+            block.content.last().filter(|&&last| last != b'\n').map(|_| block.content.len()),
+        );
+        for end in ends {
             self.line = self.line.saturating_add(1);
+            let text_at = block.content_start.saturating_add(start as u64);
             let file_at = if is_plain { text_at } else { block.start };
             let place = Place { line: self.line, block: block.index, file_at, text_at };
-            text_at = text_at.saturating_add(line.len() as u64).saturating_add(1);
-            let flow =
-                if block.index == 0 { self.header(line, visit)? } else { self.row(line, place, visit)? };
+            let line = block.content.get(start..end).unwrap_or_default();
+            let text = text.and_then(|text| text.get(start..end));
+            start = end.saturating_add(1);
+            let flow = if block.index == 0 {
+                self.header(line, visit)?
+            } else {
+                self.row(line, text, place, visit)?
+            };
             if flow.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
@@ -383,7 +395,14 @@ impl<'l> Scan<'l> {
         Ok(if readable { flow } else { ControlFlow::Break(()) })
     }
 
-    fn row(&mut self, line: &[u8], place: Place, visit: Visit<'_>) -> Result<ControlFlow<()>> {
+    /// `text` is the line, if it is known to be UTF-8.
+    fn row(
+        &mut self,
+        line: &[u8],
+        text: Option<&str>,
+        place: Place,
+        visit: Visit<'_>,
+    ) -> Result<ControlFlow<()>> {
         if std::mem::take(&mut self.starts_in_the_middle)
             && let Ok(row) =
                 PhysicalRow::read(line, self.decoder.generation(), self.options.check, self.log.limits())
@@ -394,7 +413,11 @@ impl<'l> Scan<'l> {
         let row_place = RowPlace { line: place.line, offset: place.text_at };
         let is_clean = self.decoder.issue().is_none() && self.behind.is_none();
         if is_clean || (self.behind.is_none() && !self.issue_is_fatal) || self.options.lenient {
-            match self.decoder.push(row_place, line) {
+            let pushed = match text {
+                Some(text) => self.decoder.push_str(row_place, text),
+                None => self.decoder.push(row_place, line),
+            };
+            match pushed {
                 Ok(Some(row)) if is_clean => {
                     accept(&mut self.report, &row);
                     return visit(Item::Row { row, place });
@@ -642,22 +665,5 @@ impl Report {
             None => Unsupported::Newer { stored: newest, newest },
         };
         Error::FormatUnsupported { path, reason }
-    }
-}
-
-/// Lines of a text that ends with a newline, without their newlines.
-struct Lines<'a>(&'a [u8]);
-
-impl<'a> Iterator for Lines<'a> {
-    type Item = &'a [u8];
-
-    fn next(&mut self) -> Option<&'a [u8]> {
-        if self.0.is_empty() {
-            return None;
-        }
-        let end = memchr::memchr(b'\n', self.0).unwrap_or(self.0.len());
-        let (line, rest) = self.0.split_at_checked(end)?;
-        self.0 = rest.get(1..).unwrap_or_default();
-        Some(line)
     }
 }
