@@ -218,7 +218,7 @@ pub(crate) struct FramedWriter {
 impl FramedWriter {
     pub(crate) fn create(header: &[u8], level: i32, out: &mut Vec<u8>) -> Self {
         let start = out.len();
-        let mut encoder = Encoder::new(level);
+        let encoder = Encoder::new(level);
         encoder.encode(header, out);
         Self { encoder, end: out.len().saturating_sub(start) as u64, staged: 0 }
     }
