@@ -8,6 +8,7 @@ use super::frame;
 use super::indexed::{Walk, last_trailer};
 use super::read::check_lines;
 use super::source::Source;
+use super::trailer::TRAILER_LEN;
 use super::zstd::Decoder;
 use crate::limits::Limits;
 
@@ -15,6 +16,9 @@ use crate::limits::Limits;
 const NEAR: u64 = 4 << 10;
 /// Bytes at the end of a file in which the last frame or row is searched before the forward walk has to answer.
 const FAR: u64 = 60 << 10;
+
+/// Longest last segment that is read in one piece.
+const AT_ONCE: usize = 1 << 20;
 
 /// What the two ends of a log say.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,7 +52,8 @@ pub enum Last {
 
 /// Reads both ends of a log that its caller took for `encoding`.
 ///
-/// Reads at most 64 KiB besides the header line and the last segment (or row), whatever the log's length.
+/// Reads at most 64 KiB besides the header line and the last segment (or row), whatever the log's length; in a framed log
+/// whose end is not clear within those, the headers of all frames too.
 ///
 /// # Errors
 /// The fault of the header: a log without one has no identity. Everything at the end is told by [`Probe::last`].
@@ -76,6 +81,19 @@ pub fn header_line(
             decode(source, &mut Decoder::new(limits), &first, true, limits).map(<[u8]>::to_vec)
         }
     }
+}
+
+/// Events of an indexed log by its last trailer, if one that ends an append stands at the end of the file.
+///
+/// Its seal proves that this log's writer wrote it; the rows that it counts are not looked at. For seeking, never for what a
+/// person is told. Reads the head and one page of the tail.
+///
+/// # Errors
+/// The fault of the header's segment.
+pub fn sealed_count(source: &mut dyn Source) -> Result<Option<u64>, ReadError> {
+    let (walk, _) = Walk::start(source)?;
+    let last = last_trailer(source, walk.id())?;
+    Ok(last.filter(|last| last.trailer.commit).map(|last| last.trailer.next_seq))
 }
 
 fn indexed(source: &mut dyn Source, limits: Limits) -> Result<Probe, ReadError> {
@@ -109,6 +127,11 @@ fn indexed_tail(
         return Ok(if counted == 0 { Last::HeaderOnly } else { Last::Unclear });
     }
     let start = hop.trailer.body_start(hop.end).ok_or(ReadError::bad(0, Fault::Truncated))?;
+    // One read fetches the body with the trailers around it; a longer one is read as it is asked for.
+    let around = start.saturating_sub(TRAILER_LEN as u64)..hop.end;
+    if let Ok(len @ ..=AT_ONCE) = usize::try_from(around.end.saturating_sub(around.start)) {
+        source.get(around.start, len)?;
+    }
     // The chain from the segment before proves the body and its CRC.
     let before = hop.previous(source, walk.id())?;
     let mut check = Walk::behind(walk.id(), before.trailer, before.end);
@@ -128,8 +151,29 @@ fn framed(source: &mut dyn Source, limits: Limits) -> Result<Probe, ReadError> {
     let mut decoder = Decoder::new(limits);
     let first = frame::walk(source, 0)?;
     let header = decode(source, &mut decoder, &first, true, limits)?.to_vec();
-    let last = framed_tail(source, first.end, &mut decoder, limits).or_else(unclear)?;
+    let mut last = framed_tail(source, first.end, &mut decoder, limits).or_else(unclear)?;
+    if last == Last::Unclear {
+        last = framed_walk(source, first.end, &mut decoder, limits).or_else(unclear)?;
+    }
     Ok(Probe { header, last })
+}
+
+/// Finds the last frame by the structure of all frames before it, which are hopped over.
+fn framed_walk(
+    source: &mut dyn Source,
+    header_end: u64,
+    decoder: &mut Decoder,
+    limits: Limits,
+) -> Result<Last, ReadError> {
+    let (mut at, mut last) = (header_end, None);
+    while at < source.size() {
+        let frame = frame::walk(source, at)?;
+        at = frame.end;
+        last = Some(frame);
+    }
+    let Some(frame) = last.filter(|frame| frame.has_checksum) else { return Ok(Last::Unclear) };
+    let lines = decode(source, decoder, &frame, false, limits)?;
+    Ok(if lines.is_empty() { Last::Unclear } else { Last::Rows { lines: lines.to_vec(), counted: None } })
 }
 
 /// Looks for the one frame that ends with the file.

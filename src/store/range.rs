@@ -6,7 +6,7 @@ use super::events::Events;
 use super::log_file::LogFile;
 use super::scan::{Item, ScanOptions, scan_from};
 use super::snapshot::last_row;
-use crate::container::{Last, probe};
+use crate::container::{Encoding, Last, probe, sealed_count};
 use crate::error::Result;
 use crate::row::{Check, Header};
 
@@ -25,7 +25,7 @@ pub(crate) fn read_range(
 ) -> Result<(Option<Header>, u64)> {
     let options = ScanOptions { check: Check::Envelope, ..ScanOptions::STRICT };
     let total = count_events(log);
-    let report = scan_from(log, options, from.min(total.unwrap_or(u64::MAX)), &mut |item| {
+    let report = scan_from(log, options, from.min(total.unwrap_or(u64::MAX)), total, &mut |item| {
         if let Item::Row { row, .. } = item {
             events.push_row(&row, from, to);
             if total.is_some() && row.next_seq() >= to {
@@ -38,15 +38,18 @@ pub(crate) fn read_range(
     Ok((report.header, total.unwrap_or(report.events)))
 }
 
-/// Events of the log by its last row, where that is clear from behind.
-pub(crate) fn count_events(log: &LogFile) -> Option<u64> {
-    let ends = probe(&mut log.probe_source(), log.encoding(), *log.limits()).ok()?;
+/// Events of the log as its end tells, where that is clear from behind.
+fn count_events(log: &LogFile) -> Option<u64> {
+    let mut source = log.probe_source();
+    if log.encoding() == Encoding::Indexed {
+        return sealed_count(&mut source).ok().flatten();
+    }
+    let ends = probe(&mut source, log.encoding(), *log.limits()).ok()?;
     let header = Header::parse(ends.header.strip_suffix(b"\n")?, log.limits()).ok()?;
     match ends.last {
         Last::HeaderOnly => Some(0),
-        Last::Rows { lines, counted } => {
-            let (events, _) = last_row(&lines, header.generation(), log.limits())?;
-            (counted.is_none() || counted == Some(events)).then_some(events)
+        Last::Rows { lines, .. } => {
+            last_row(&lines, header.generation(), log.limits()).map(|(events, _)| events)
         }
         Last::Unclear => None,
     }

@@ -59,7 +59,7 @@ pub fn recover(disk: &Arc<dyn Disk>, path: &Path, limits: Limits, dry_run: bool)
 }
 
 fn recover_locked(disk: &Arc<dyn Disk>, path: &Path, limits: Limits, dry_run: bool) -> Result<Recovery> {
-    let log = LogFile::open(disk, path, limits, ReadMode::Map)?;
+    let log = LogFile::open(disk, path, limits, ReadMode::default())?;
     let (report, blocks) = scan_to_writer(&log, ScanOptions::STRICT, &mut |_| Ok(ControlFlow::Continue(())))?;
     report.require(&log)?;
     let mut recovery = Recovery { report, repaired: Repaired::default(), committed: false };

@@ -168,16 +168,23 @@ pub fn scan(log: &LogFile, options: ScanOptions, visit: Visit<'_>) -> Result<Rep
 }
 
 /// As [`scan`], but begins with the block that holds event `from`. What lies before is neither read nor checked, except the
-/// header; counts in the report that need it (frames, rows, text) cover what was read.
+/// header; counts in the report that need it (frames, rows, text) cover what was read. `events` is how many there are, if
+/// that is known.
 ///
 /// # Errors
 /// As [`scan`].
-pub(crate) fn scan_from(log: &LogFile, options: ScanOptions, from: u64, visit: Visit<'_>) -> Result<Report> {
+pub(crate) fn scan_from(
+    log: &LogFile,
+    options: ScanOptions,
+    from: u64,
+    events: Option<u64>,
+    visit: Visit<'_>,
+) -> Result<Report> {
     if from == 0 {
         return scan(log, options, visit);
     }
     let mut source = log.source()?;
-    let Some((header, mut blocks)) = position(log, &mut source, from)? else {
+    let Some((header, mut blocks)) = position(log, &mut source, from, events)? else {
         return scan(log, options, visit);
     };
     let mut scan = Scan::new(log, options);
@@ -195,6 +202,7 @@ fn position(
     log: &LogFile,
     source: &mut FileSource<'_>,
     from: u64,
+    events: Option<u64>,
 ) -> Result<Option<(Header, Box<dyn BlockReader>)>> {
     let read = |error| Error::read(log.path(), 0, error);
     let Ok(line) = header_line(source, log.encoding(), *log.limits()) else { return Ok(None) };
@@ -205,7 +213,7 @@ fn position(
         let row = PhysicalRow::read(line, header.generation(), Check::Envelope, log.limits());
         row.ok().map(|row| row.first_seq().get())
     };
-    let found = reader_at(source, log.encoding(), *log.limits(), from, &mut seq_of).map_err(read)?;
+    let found = reader_at(source, log.encoding(), *log.limits(), from, events, &mut seq_of).map_err(read)?;
     Ok(found.map(|blocks| (header, blocks)))
 }
 
