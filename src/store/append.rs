@@ -181,9 +181,13 @@ impl Appender {
                 named.size, self.left.stamp.size
             ));
         }
-        let now = Left::of(&self.path, &*self.file)?;
-        if now.end_bytes() != self.left.end_bytes() {
-            return foreign(format!("its last {} bytes are not those that this writer left", now.end_len));
+        // The open file is the one that was just looked at: its end stands where it was left.
+        let mut now = [0; FENCE_LEN];
+        let now = now.get_mut(..self.left.end_len).unwrap_or_default();
+        let at = self.left.stamp.size.saturating_sub(now.len() as u64);
+        self.file.read_exact_at(at, now).map_err(io())?;
+        if now != self.left.end_bytes() {
+            return foreign(format!("its last {} bytes are not those that this writer left", now.len()));
         }
         Ok(())
     }
@@ -211,19 +215,19 @@ impl Appender {
             self.poisoned = true;
             return Err(error);
         }
-        let left = Left::of(&self.path, &*self.file)?;
-        if left.stamp.size != expected {
+        let stamp = self.file.stamp().map_err(Error::io(&self.path, "looking at"))?;
+        if stamp.size != expected {
             self.poisoned = true;
             self.writer.discard();
             return Err(Error::Foreign {
                 path: self.path.clone(),
                 what: format!(
                     "it has {} bytes after an append that should have left {expected}: somebody wrote at the same time",
-                    left.stamp.size
+                    stamp.size
                 ),
             });
         }
-        self.left = left;
+        self.left.grow(stamp, &self.out);
         self.unsynced = durability == Durability::OnFlush;
         self.writer.accept(durability == Durability::Sync);
         Ok(())
@@ -274,6 +278,22 @@ impl Left {
             file.read_exact_at(at, bytes).map_err(Error::io(path, "reading"))?;
         }
         Ok(Self { stamp, end, end_len })
+    }
+
+    /// What stands behind a write of `out` at the end that this describes. Not read back: the next fence compares with what
+    /// was written, not with what came to stand there.
+    fn grow(&mut self, stamp: Stamp, out: &[u8]) {
+        let kept = self.end_bytes().iter().copied();
+        let whole: Vec<u8> = match out.last_chunk::<FENCE_LEN>() {
+            Some(last) => last.to_vec(),
+            None => kept.chain(out.iter().copied()).collect(),
+        };
+        let last = whole.get(whole.len().saturating_sub(FENCE_LEN)..).unwrap_or_default();
+        for (to, from) in self.end.iter_mut().zip(last) {
+            *to = *from;
+        }
+        self.end_len = last.len();
+        self.stamp = stamp;
     }
 
     fn end_bytes(&self) -> &[u8] {

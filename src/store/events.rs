@@ -115,6 +115,12 @@ impl Checked {
         Self { next_seq: next, ..Self::default() }
     }
 
+    /// Makes room for `rows` more rows of `bytes` bytes in all, newlines included.
+    pub(crate) fn reserve(&mut self, bytes: usize, rows: usize) {
+        self.content.reserve(bytes);
+        self.marks.reserve(rows);
+    }
+
     /// Adds a row that was read.
     pub(crate) fn push(&mut self, row: &PhysicalRow<'_>) -> Result<(), CheckedFault> {
         let actual = row.first_seq();
