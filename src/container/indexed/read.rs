@@ -22,13 +22,24 @@ pub(crate) struct IndexedReader {
     /// Text offset of the next block's content.
     content_start: u64,
     index: u64,
+    /// Number of the segment that was looked at last.
+    current: u64,
     /// Where the last error stands, until it is skipped.
     damage: Option<u64>,
 }
 
 impl IndexedReader {
     pub(crate) fn new(limits: Limits) -> Self {
-        Self { decoder: Decoder::new(limits), limits, walk: None, tail: None, content_start: 0, index: 0, damage: None }
+        Self {
+            decoder: Decoder::new(limits),
+            limits,
+            walk: None,
+            tail: None,
+            content_start: 0,
+            index: 0,
+            current: 0,
+            damage: None,
+        }
     }
 
     /// A reader whose first block is the one behind `hop`. Content offsets then count from there.
@@ -67,6 +78,7 @@ impl BlockReader for IndexedReader {
             return Ok(None);
         }
         let (segment, frame) = loop {
+            self.current = self.index;
             let Some(segment) = self.advance(source)? else { return Ok(None) };
             // A marker has no body; it only commits what stands before it.
             if let Some(frame) = segment.frame {
@@ -127,6 +139,10 @@ impl BlockReader for IndexedReader {
         self.index = u64::from(previous.segment).saturating_add(1);
         self.tail = None;
         Ok(Some(Skipped { start, end: resumed.1 }))
+    }
+
+    fn index(&self) -> u64 {
+        self.current
     }
 
     fn tail(&self) -> Option<Tail> {
