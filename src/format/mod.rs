@@ -1,0 +1,3 @@
+//! Generations of the log format: frozen codecs, the catalog, and the migrations between them.
+
+pub mod inventory;
