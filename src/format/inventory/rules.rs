@@ -281,8 +281,7 @@ fn run_arity_and_times(record: Node<'_>) -> bool {
         return false;
     }
     gaps.into_iter().all(|gap| {
-        let next =
-            as_int(gap).and_then(|gap| time.checked_add(gap)).filter(|t| t.unsigned_abs() <= (1 << 53) - 1);
+        let next = as_int(gap).and_then(|gap| time.checked_add(gap)).filter(|t| t.unsigned_abs() < 1 << 53);
         next.map(|t| time = t).is_some()
     })
 }
