@@ -2,7 +2,7 @@ use super::node::{Kind, Node, kind_at};
 use super::number::Number;
 use super::string::{Piece, Str};
 use super::tape::{COUNT, OBJECT_INDEXED, OBJECT_REPEATS, STRING_ODD, Slot, position};
-use super::write::{short_escape, write_number, write_piece};
+use super::write::{short_escape, write_number};
 
 /// Whether `node` is spelled as `JSON.stringify` spells it, judging objects with array-index names pessimistically.
 pub(super) fn is_canonical(node: Node<'_>) -> bool {
@@ -186,9 +186,7 @@ impl Writer<'_, '_> {
     fn literal(&mut self, slot: Slot) {
         let (_, text, _) = self.node.parts();
         if slot.has(STRING_ODD) {
-            self.out.push(b'"');
-            slot.literal(text).pieces().for_each(|piece| write_piece(self.out, piece));
-            self.out.push(b'"');
+            slot.literal(text).write_canonical(self.out);
         } else {
             self.out.extend_from_slice(slot.raw(text).as_bytes());
         }
@@ -206,4 +204,219 @@ fn array_index(name: Str<'_>) -> Option<u32> {
     let canonical =
         name.bytes().all(|byte| byte.is_ascii_digit()) && (name.len() == 1 || !name.starts_with('0'));
     name.parse().ok().filter(|index| canonical && *index != u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::json::{Tape, check};
+    use proptest::prelude::*;
+
+    fn canonical(text: &str) -> String {
+        let mut tape = Tape::default();
+        let node = tape.parse(text.as_bytes(), u32::MAX).unwrap();
+        let mut out = b"before".to_vec();
+        node.write_canonical(&mut out);
+        let out = String::from_utf8(out).unwrap();
+        let out = out.strip_prefix("before").unwrap();
+        assert!(!node.is_canonical() || out == text.trim(), "{text}");
+        out.to_owned()
+    }
+
+    /// `(text, JSON.stringify(JSON.parse(text)))` as node 20 gives it.
+    const CASES: &[(&str, &str)] = &[
+        (r#"[ 1 , 2.0 , { } ]"#, r#"[1,2,{}]"#),
+        (r#" {"a" : 1 }"#, r#"{"a":1}"#),
+        (r#"{"b":1,"a":2,"b":3}"#, r#"{"b":3,"a":2}"#),
+        (r#"{"a":1,"\u0061":2,"b":0,"\u0062":[]}"#, r#"{"a":2,"b":[]}"#),
+        (r#"{"b":1,"10":2,"9":3,"a":4,"0":5}"#, r#"{"0":5,"9":3,"10":2,"b":1,"a":4}"#),
+        (r#"{"01":1,"1":2,"-1":3,"1.0":4,"+1":5," 1":6}"#, r#"{"1":2,"01":1,"-1":3,"1.0":4,"+1":5," 1":6}"#),
+        (
+            r#"{"4294967295":1,"4294967294":2,"a":3,"4294967293":4,"99999999999":5}"#,
+            r#"{"4294967293":4,"4294967294":2,"4294967295":1,"a":3,"99999999999":5}"#,
+        ),
+        (r#"{"2":1,"\u0031":2,"2":3}"#, r#"{"1":2,"2":3}"#),
+        (
+            r#"{"__proto__":1,"constructor":2,"toJSON":3,"__proto__":4}"#,
+            r#"{"__proto__":4,"constructor":2,"toJSON":3}"#,
+        ),
+        (r#"{"":1,"":2}"#, r#"{"":2}"#),
+        (r#"-0"#, r#"0"#),
+        (r#"[-0.0,1e400,-1e400,1e-400,-1e-400]"#, r#"[0,null,null,0,0]"#),
+        (
+            r#"[1E3,1e21,1e20,0.000001,0.0000001,123456789012345680001]"#,
+            r#"[1000,1e+21,100000000000000000000,0.000001,1e-7,123456789012345680000]"#,
+        ),
+        (
+            r#""\/\u0041\u00e9\u001F\u001f\u0008\u0022\u007f\u2028""#,
+            "\"/Aé\\u001f\\u001f\\b\\\"\u{7f}\u{2028}\"",
+        ),
+        (r#""\ud83d\ude00\uD83D\uDE00""#, r#""😀😀""#),
+        (r#""\uD83D x \ude00\uDE00\ud83d""#, r#""\ud83d x \ude00\ude00\ud83d""#),
+        (r#""\\u0041\\\u0041""#, r#""\\u0041\\A""#),
+        (r#"{"\n":"\n","\u000a":"\u000a"}"#, r#"{"\n":"\n"}"#),
+        (
+            r#"[[],[[]],{"a":{"2":{},"1":[{"1":1,"0":0}]}}]"#,
+            r#"[[],[[]],{"a":{"1":[{"0":0,"1":1}],"2":{}}}]"#,
+        ),
+        (r#"{"a":{"x":1},"b":[1],"a":{"y":[-0]},"b":{"1":1,"0":0}}"#, r#"{"a":{"y":[0]},"b":{"0":0,"1":1}}"#),
+        (r#""é😀""#, r#""é😀""#),
+        (r#"{"1":-0,"0":{"1":[],"0":{}},"a":[]}"#, r#"{"0":{"0":{},"1":[]},"1":0,"a":[]}"#),
+        (r#""\u001f\ud800\udfff""#, r#""\u001f𐏿""#),
+        (r#""\u001F""#, r#""\u001f""#),
+        (r#""\uD800""#, r#""\ud800""#),
+        (r#"9007199254740993"#, r#"9007199254740992"#),
+        (r#"0.1e1"#, r#"1"#),
+    ];
+
+    #[test]
+    fn is_what_node_writes() {
+        for (text, written) in CASES {
+            assert_eq!(canonical(text), *written, "{text}");
+            assert_eq!(canonical(written), *written, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_canonical_text_is_known_as_one() {
+        let known = |text: &str| Tape::default().parse(text.as_bytes(), 9).unwrap().is_canonical();
+        for text in [
+            "{}",
+            "[]",
+            "[1,2,[3,[]],{}]",
+            r#"{"a":1,"b":[{"c":null},true,false]}"#,
+            r#""\u001f\ud800\n\"\\ / é""#,
+            "1e+21",
+            "-1.5",
+            r#"{"\n":"\\u0041"}"#,
+            r#""\\\\""#,
+        ] {
+            assert!(known(text), "{text}");
+        }
+        for text in [
+            "[1, 2]",
+            "[ ]",
+            r#"{"a" :1}"#,
+            "1.0",
+            "-0",
+            "1e400",
+            r#""\/""#,
+            r#""\u001F""#,
+            r#""\uD800""#,
+            r#""\u000a""#,
+            r#""\u005c""#,
+            r#""\ud83d\ude00""#,
+            r#"{"a":1,"a":1}"#,
+            r#"{"\u0061":1}"#,
+            r#"{"b":1,"0":1}"#,
+        ] {
+            assert!(!known(text), "{text}");
+        }
+        // Surrounding white space is not part of the value.
+        assert!(known(" [1]\n"));
+    }
+
+    #[test]
+    fn inner_values_are_written_alone() {
+        let mut tape = Tape::default();
+        let node = tape.parse(br#"[0,{"b":1, "0":[1.0]},{"a":"x"},"y"]"#, 9).unwrap();
+        let written: Vec<_> = node
+            .items()
+            .unwrap()
+            .map(|item| {
+                let mut out = Vec::new();
+                item.write_canonical(&mut out);
+                String::from_utf8(out).unwrap()
+            })
+            .collect();
+        assert_eq!(written, ["0", r#"{"0":[1],"b":1}"#, r#"{"a":"x"}"#, "\"y\""]);
+    }
+
+    #[test]
+    fn depth_costs_no_stack() {
+        const LEVELS: usize = 1_000_000;
+        let text = "[{\"b\": [], \"0\":".repeat(LEVELS) + "1.0" + &"}]".repeat(LEVELS);
+        let written = "[{\"0\":".repeat(LEVELS) + "1" + &",\"b\":[]}]".repeat(LEVELS);
+        assert_eq!(canonical(&text), written);
+    }
+
+    #[test]
+    fn a_million_index_names_are_sorted() {
+        let object = |names: &mut dyn Iterator<Item = u32>| {
+            let members: Vec<_> = names.map(|at| format!("\"{at}\":{at}")).collect();
+            format!("{{{}}}", members.join(","))
+        };
+        let written = object(&mut (0..1_000_000));
+        assert_eq!(canonical(&object(&mut (0..1_000_000).rev())), written);
+    }
+
+    fn space() -> impl Strategy<Value = &'static str> {
+        prop_oneof![4 => Just(""), 1 => Just(" "), 1 => Just("\r\n\t")]
+    }
+
+    fn literal() -> impl Strategy<Value = String> {
+        r#""([a-c0-3é😀/]|\\["\\/bfnrt]|\\u00[0-9a-fA-F]{2}|\\u[dD][89abcdABCDef][0-9]{2}){0,4}""#
+    }
+
+    fn name() -> impl Strategy<Value = String> {
+        prop_oneof![
+            literal(),
+            prop_oneof!["[abc]", "\\\\u006[1-3]", "[0-9]{1,2}", "42949672[0-9]{2}"]
+                .prop_map(|body| format!("\"{body}\""))
+        ]
+    }
+
+    /// Any JSON text, lone surrogates, repeated names and odd spellings included.
+    fn json() -> impl Strategy<Value = String> {
+        let scalar = prop_oneof![
+            Just("null".to_owned()),
+            Just("true".to_owned()),
+            "-?(0|[1-9][0-9]{0,20})(\\.[0-9]{1,20})?([eE][+-]?[0-9]{1,3})?",
+            literal(),
+        ];
+        scalar.prop_recursive(5, 60, 6, |value| {
+            prop_oneof![
+                (proptest::collection::vec((space(), value.clone(), space()), 0..6), space()).prop_map(
+                    |(items, pad)| {
+                        let items: Vec<_> =
+                            items.iter().map(|(left, item, right)| format!("{left}{item}{right}")).collect();
+                        format!("[{}{pad}]", items.join(","))
+                    }
+                ),
+                (proptest::collection::vec((space(), name(), space(), value), 0..6), space()).prop_map(
+                    |(members, pad)| {
+                        let members: Vec<_> = members
+                            .iter()
+                            .map(|(left, name, right, value)| {
+                                format!("{left}{name}{right}:{left}{value}{right}")
+                            })
+                            .collect();
+                        format!("{{{}{pad}}}", members.join(","))
+                    }
+                ),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn canonical_texts_are_fixed_points(text in json()) {
+            prop_assert_eq!(check(text.as_bytes(), 6), Ok(()));
+            let once = canonical(&text);
+            prop_assert_eq!(canonical(&once), once.clone());
+            let (mut one, mut other) = (Tape::default(), Tape::default());
+            let (left, right) = (one.parse(text.as_bytes(), 6).unwrap(), other.parse(once.as_bytes(), 6).unwrap());
+            // Only an infinity changes its value, to null.
+            prop_assert!(left.deep_eq(right) || !left.is_lossless());
+            prop_assert!(right.is_lossless());
+        }
+
+        #[test]
+        fn serde_json_agrees_on_acceptance(text in json(), at in any::<prop::sample::Index>(), byte in "[\\[\\]{}\",:0-9eE+.a-]") {
+            prop_assert!(serde_json::from_str::<&serde_json::value::RawValue>(&text).is_ok());
+            let (left, right) = text.split_at(text.floor_char_boundary(at.index(text.len())));
+            let broken = left.to_owned() + &byte + right;
+            let theirs = serde_json::from_str::<&serde_json::value::RawValue>(&broken);
+            prop_assert_eq!(check(broken.as_bytes(), 100).is_ok(), theirs.is_ok(), "{}", broken);
+        }
+    }
 }

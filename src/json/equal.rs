@@ -101,3 +101,102 @@ impl<'l, 'r> Comparison<'l, 'r> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::json::Tape;
+    use std::fmt::Write as _;
+
+    fn equal(left: &str, right: &str) -> bool {
+        let (mut one, mut other) = (Tape::default(), Tape::default());
+        let depth_max = u32::MAX;
+        let (left, right) = (
+            one.parse(left.as_bytes(), depth_max).unwrap(),
+            other.parse(right.as_bytes(), depth_max).unwrap(),
+        );
+        assert_eq!(left.deep_eq(right), right.deep_eq(left));
+        assert!(left.deep_eq(left) && right.deep_eq(right));
+        left.deep_eq(right)
+    }
+
+    #[test]
+    fn spelling_and_member_order_do_not_matter() {
+        for (left, right) in [
+            ("1", "1.0"),
+            ("9007199254740992", "9007199254740993"),
+            ("0", "-0"),
+            ("1e400", "2e400"),
+            (r#""a""#, r#""\u0061""#),
+            (r#""😀""#, r#""\ud83d\ude00""#),
+            ("[ ]", "[]"),
+            ("{}", "{ }"),
+            ("[1,[2,{}],null,true]", "[1e0, [2, {}], null, true]"),
+            (r#"{"a":1,"b":{"c":2,"d":[3]}}"#, r#"{"b":{"d":[3],"c":2},"a":1}"#),
+            (r#"{"x":0,"a":1,"b":2,"c":3}"#, r#"{"x":0,"c":3,"\u0062":2,"a":1}"#),
+            (r#"{"a":1,"a":2}"#, r#"{"a":2}"#),
+            (r#"{"b":0,"a":1,"b":2}"#, r#"{"a":9,"b":2,"a":1}"#),
+        ] {
+            assert!(equal(left, right), "{left} {right}");
+        }
+    }
+
+    #[test]
+    fn any_other_difference_does() {
+        let different = [
+            "null",
+            "true",
+            "false",
+            "0",
+            "1",
+            "1e400",
+            "-1e400",
+            r#""""#,
+            r#""0""#,
+            r#""\ud800""#,
+            r#""\ufffd""#,
+            "[]",
+            "[0]",
+            "[1]",
+            "[0,0]",
+            "[[]]",
+            "[{}]",
+            "{}",
+            r#"{"a":0}"#,
+            r#"{"a":1}"#,
+            r#"{"b":0}"#,
+            r#"{"a":0,"b":0}"#,
+            r#"{"a":0,"c":0}"#,
+            r#"{"a":{"a":0}}"#,
+            r#"{"a":{"b":0}}"#,
+            r#"{"a":[],"b":[[]]}"#,
+            r#"{"a":[[]],"b":[]}"#,
+        ];
+        for (left_at, left) in different.iter().enumerate() {
+            for (right_at, right) in different.iter().enumerate() {
+                assert_eq!(equal(left, right), left_at == right_at, "{left} {right}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_hundred_thousand_names_in_reverse_order_are_paired_up() {
+        const NAMES: usize = 100_000;
+        let object = |names: &mut dyn Iterator<Item = usize>| {
+            let mut text = String::from("{\"\":0");
+            names.for_each(|at| write!(text, ",\"n{at}\":{at}").unwrap());
+            text.push('}');
+            text
+        };
+        assert!(equal(&object(&mut (0..NAMES)), &object(&mut (0..NAMES).rev())));
+    }
+
+    #[test]
+    fn depth_costs_no_stack() {
+        let nested = |inner: &str| {
+            const LEVELS: usize = 100_000;
+            "[{\"a\":".repeat(LEVELS) + inner + &"}]".repeat(LEVELS)
+        };
+        assert!(equal(&nested("1"), &nested("1.0")));
+        assert!(!equal(&nested("1"), &nested("2")));
+    }
+}

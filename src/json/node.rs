@@ -124,7 +124,7 @@ impl<'t> Node<'t> {
     /// Whether `JSON.stringify` keeps the value: no negative zero and no infinity in it. A value that a repeated name
     /// replaces is not part of it. Time O(values).
     ///
-    /// Spec: `format-spec/04-rows.md`, "Losslessness".
+    /// Spec: `format-spec/04-rows.md`.
     #[must_use]
     pub fn is_lossless(self) -> bool {
         let mut at = self.at;
@@ -155,7 +155,7 @@ impl<'t> Node<'t> {
     /// their one spelling. What is not lossless changes as in JavaScript: -0 becomes `0`, infinity `null`. A text that
     /// is canonical already is copied. Time O(bytes), and O(n log n) for array-index names.
     ///
-    /// Spec: ECMA-262 "JSON.stringify"; `format-spec/04-rows.md`, "Writing".
+    /// Spec: ECMA-262 "JSON.stringify"; `format-spec/04-rows.md`.
     pub fn write_canonical(self, out: &mut Vec<u8>) {
         canonical::write(self, out);
     }
@@ -264,3 +264,94 @@ impl<'t> Iterator for Members<'t> {
 
 impl ExactSizeIterator for Members<'_> {}
 impl FusedIterator for Members<'_> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::Tape;
+
+    fn with<R>(text: &str, see: impl FnOnce(Node<'_>) -> R) -> R {
+        see(Tape::default().parse(text.as_bytes(), 64).unwrap())
+    }
+
+    #[test]
+    fn each_kind_is_only_what_it_is() {
+        for (text, kind) in [
+            ("null", Kind::Null),
+            ("true", Kind::Bool),
+            ("false", Kind::Bool),
+            ("-1e5", Kind::Number),
+            ("0", Kind::Number),
+            ("\"null\"", Kind::String),
+            ("[]", Kind::Array),
+            ("{}", Kind::Object),
+        ] {
+            with(&format!("\n {text}\t"), |node| {
+                assert_eq!(node.kind(), kind);
+                assert_eq!(node.raw(), text);
+                assert_eq!(node.range(), 2..2 + text.len());
+                assert_eq!(node.is_null(), kind == Kind::Null);
+                assert_eq!(node.as_bool(), (kind == Kind::Bool).then_some(text == "true"));
+                assert_eq!(node.as_number().map(Number::raw), (kind == Kind::Number).then_some(text));
+                assert_eq!(node.as_str().map(Str::raw), (kind == Kind::String).then_some("null"));
+                assert_eq!(node.items().map(|items| items.len()), (kind == Kind::Array).then_some(0));
+                assert_eq!(node.members().map(|members| members.len()), (kind == Kind::Object).then_some(0));
+                assert!(node.get("a").is_none());
+                assert_eq!(format!("{node:?}"), text);
+            });
+        }
+    }
+
+    #[test]
+    fn items_step_over_what_they_contain() {
+        with(r#"[ [1,[2]] , {"a":[3],"b":4} , "x" , -5 ]"#, |node| {
+            let items = node.items().unwrap();
+            assert_eq!(items.len(), 4);
+            let raw: Vec<_> = items.map(Node::raw).collect();
+            assert_eq!(raw, ["[1,[2]]", r#"{"a":[3],"b":4}"#, "\"x\"", "-5"]);
+        });
+    }
+
+    #[test]
+    fn get_finds_the_last_value_under_any_spelling() {
+        with(r#"{"a":1,"b":{"a":2},"\u0061":3,"c":null}"#, |node| {
+            assert_eq!(node.get("a").unwrap().raw(), "3");
+            assert_eq!(node.get("b").unwrap().get("a").unwrap().raw(), "2");
+            assert!(node.get("c").unwrap().is_null());
+            assert!(node.get("d").is_none() && node.get("").is_none());
+        });
+    }
+
+    #[test]
+    fn losslessness_reaches_every_value_that_counts() {
+        for text in [
+            "0",
+            "1e308",
+            "[]",
+            r#"{"-0":[0,1.5,"-0"]}"#,
+            "[0.0,-1]",
+            r#"{"a":-0,"a":1}"#,
+            r#"{"a":[1e400],"a":1,"a":2}"#,
+        ] {
+            assert!(with(text, |node| node.is_lossless()), "{text}");
+        }
+        for text in [
+            "-0",
+            "1e400",
+            "[[[-0.0]]]",
+            r#"{"a":{"b":[1,-1e-400]}}"#,
+            r#"{"a":1,"a":[-0]}"#,
+            r#"{"a":0,"a":1,"b":-0}"#,
+        ] {
+            assert!(!with(text, |node| node.is_lossless()), "{text}");
+        }
+    }
+
+    #[test]
+    fn losslessness_is_that_of_the_node_alone() {
+        with("[-0,[1],-0]", |node| {
+            let lossless: Vec<_> = node.items().unwrap().map(Node::is_lossless).collect();
+            assert_eq!(lossless, [false, true, false]);
+        });
+    }
+}

@@ -34,7 +34,7 @@ impl<'t> Number<'t> {
     ///
     /// Decided by the double, not by the spelling: `1.0`, `1E0` and `1.0000000000000000001` are 1.
     ///
-    /// Spec: `format-spec/04-rows.md`, "Numbers".
+    /// Spec: `format-spec/04-rows.md`.
     #[must_use]
     pub fn as_safe_integer(self) -> Option<i64> {
         if let Some((negative, magnitude)) = self.short_integer() {
@@ -162,4 +162,146 @@ fn exponent_value(spelling: &str) -> i64 {
         .bytes()
         .fold(0i64, |sum, digit| sum.saturating_mul(10).saturating_add(i64::from(digit.wrapping_sub(b'0'))));
     if spelling.starts_with('-') { magnitude.saturating_neg() } else { magnitude }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn safe(raw: &str) -> Option<i64> {
+        Number::new(raw).as_safe_integer()
+    }
+
+    #[test]
+    fn safe_integers_are_decided_by_value() {
+        for (raw, integer) in [
+            ("0", Some(0)),
+            ("7", Some(7)),
+            ("-7", Some(-7)),
+            ("1.0", Some(1)),
+            ("1E0", Some(1)),
+            ("1.0000000000000000001", Some(1)),
+            ("0e5", Some(0)),
+            ("0.0", Some(0)),
+            ("1e3", Some(1000)),
+            ("12300e-2", Some(123)),
+            ("0.5e1", Some(5)),
+            ("1e-400", Some(0)),
+            ("999999999999999", Some(999_999_999_999_999)),
+            ("1000000000000000", Some(1_000_000_000_000_000)),
+            ("9007199254740990", Some(SAFE_INTEGER_MAX - 1)),
+            ("9007199254740991", Some(SAFE_INTEGER_MAX)),
+            ("9007199254740991.0", Some(SAFE_INTEGER_MAX)),
+            ("9007199254740991.2", Some(SAFE_INTEGER_MAX)),
+            ("-9007199254740991", Some(-SAFE_INTEGER_MAX)),
+            ("9007199254740991.5", None),
+            ("9007199254740992", None),
+            ("9007199254740993", None),
+            ("-9007199254740992", None),
+            ("1e16", None),
+            ("1e400", None),
+            ("-1e400", None),
+            ("1.5", None),
+            ("-0", None),
+            ("-0.0", None),
+            ("-0e5", None),
+            ("-1e-400", None),
+        ] {
+            assert_eq!(safe(raw), integer, "{raw}");
+            let count = integer.and_then(|n| u64::try_from(n).ok());
+            assert_eq!(Number::new(raw).as_count(), count, "{raw}");
+        }
+    }
+
+    #[test]
+    fn negative_zero_and_infinity_are_told_apart() {
+        for (raw, negative_zero, finite) in [
+            ("0", false, true),
+            ("-0", true, true),
+            ("-0.000", true, true),
+            ("-0e99999", true, true),
+            ("-1e-400", true, true),
+            ("1e-400", false, true),
+            ("-5e-324", false, true),
+            ("-1", false, true),
+            ("1.7976931348623157e308", false, true),
+            ("1.7976931348623159e308", false, false),
+            ("1e309", false, false),
+            ("-1e400", false, false),
+            ("1e99999999999999999999", false, false),
+        ] {
+            let number = Number::new(raw);
+            assert_eq!(number.is_negative_zero(), negative_zero, "{raw}");
+            assert_eq!(number.is_finite(), finite, "{raw}");
+            assert_eq!(number.is_lossless(), finite && !negative_zero, "{raw}");
+        }
+    }
+
+    #[test]
+    fn halves_round_to_even() {
+        assert_eq!(Number::new("9007199254740993").value(), 9_007_199_254_740_992.0);
+        assert_eq!(
+            Number::new("9007199254740993.00000000000000000000000000001").value(),
+            9_007_199_254_740_994.0
+        );
+        assert_eq!(Number::new("9007199254740995").value(), 9_007_199_254_740_996.0);
+        assert_eq!(Number::new("2.4703282292062327e-324").value(), 0.0);
+        assert_eq!(Number::new("2.4703282292062328e-324").value(), 5e-324);
+    }
+
+    #[test]
+    fn exponents_that_a_long_mantissa_makes_up_for_are_read_in_full() {
+        // The standard library alone gives 0 and infinity for these.
+        let zeros = "0".repeat(1_000_000);
+        assert_eq!(Number::new(&format!("0.{zeros}15e1000001")).value(), 1.5);
+        assert_eq!(Number::new(&format!("-25{zeros}e-1000001")).value(), -2.5);
+        assert_eq!(Number::new(&format!("0.{zeros}e5")).value(), 0.0);
+        assert!(Number::new(&format!("-0.{zeros}1")).is_negative_zero());
+        assert!(!Number::new(&format!("1{zeros}")).is_finite());
+        // A digit far beyond the ones that are kept still breaks a tie.
+        assert_eq!(Number::new(&format!("9007199254740993.{zeros}")).value(), 9_007_199_254_740_992.0);
+        assert_eq!(Number::new(&format!("9007199254740993.{zeros}1")).value(), 9_007_199_254_740_994.0);
+    }
+
+    #[test]
+    fn canonical_spellings_are_the_ones_javascript_writes() {
+        for raw in [
+            "0",
+            "-1",
+            "123456789012345680000",
+            "1e+21",
+            "1e-7",
+            "0.000001",
+            "5e-324",
+            "1.5",
+            "9007199254740991",
+        ] {
+            assert!(Number::new(raw).is_canonical(), "{raw}");
+        }
+        for raw in
+            ["-0", "1.0", "1e21", "1E+21", "1e-07", "0.0000001", "9007199254740993", "1e5", "10e20", "1e400"]
+        {
+            assert!(!Number::new(raw).is_canonical(), "{raw}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_long_reading_agrees_with_the_standard_library(raw in r"-?(0|[1-9][0-9]{0,30})(\.[0-9]{1,30})?([eE][+-]?[0-9]{1,3})?") {
+            prop_assert_eq!(long_value(&raw).to_bits(), std_value(&raw).to_bits());
+            prop_assert_eq!(Number::new(&raw).value().to_bits(), std_value(&raw).to_bits());
+        }
+
+        #[test]
+        fn doubles_survive_their_canonical_spelling(bits in any::<u64>()) {
+            let value = f64::from_bits(bits);
+            prop_assume!(value.is_finite());
+            let mut out = Vec::new();
+            super::super::write_number(&mut out, value);
+            let raw = std::str::from_utf8(&out).unwrap();
+            prop_assert_eq!(Number::new(raw).value(), value);
+            prop_assert!(Number::new(raw).is_canonical());
+        }
+    }
 }

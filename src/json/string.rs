@@ -3,6 +3,7 @@ use std::cmp::Ordering;
 use std::fmt;
 
 use super::text::Text;
+use super::write::write_piece;
 
 /// A JSON string literal, borrowed from its text with its escapes as written.
 ///
@@ -101,6 +102,16 @@ impl<'t> Str<'t> {
                 Cow::Owned(string)
             }
         }
+    }
+
+    /// Appends the value as the literal that `JSON.stringify` writes, quotes included.
+    pub fn write_canonical(self, out: &mut Vec<u8>) {
+        out.push(b'"');
+        match self.as_plain() {
+            Some(plain) => out.extend_from_slice(plain.as_bytes()),
+            None => self.pieces().for_each(|piece| write_piece(out, piece)),
+        }
+        out.push(b'"');
     }
 
     /// The value in parts, escapes resolved. A pair of escapes that spells one character is one part.
@@ -268,6 +279,112 @@ impl<'t, P: Iterator<Item = Piece<'t>>> Iterator for Units<'t, P> {
                     return first;
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn str(raw: &str) -> Str<'_> {
+        Str::new(raw, raw.contains('\\'))
+    }
+
+    #[test]
+    fn plain_literals_are_borrowed() {
+        let plain = str("né 😀");
+        assert!(!plain.has_escapes());
+        assert_eq!(plain.as_plain(), Some("né 😀"));
+        assert_eq!(plain.raw(), "né 😀");
+        assert!(matches!(plain.to_string_lossy(), Cow::Borrowed("né 😀")));
+        assert_eq!(plain.units().collect::<Vec<_>>(), "né 😀".encode_utf16().collect::<Vec<_>>());
+        assert!(plain.eq_str("né 😀") && !plain.eq_str("né") && !plain.eq_str(""));
+        assert!(str("").is_empty() && str("").eq_str("") && str("").units().next().is_none());
+    }
+
+    #[test]
+    fn escapes_stand_for_their_characters() {
+        let all = str(r#"\"\\\/\b\f\n\r\t\u0041\u00E9\u20ac x"#);
+        let value = "\"\\/\u{8}\u{c}\n\r\tAé€ x";
+        assert!(all.has_escapes() && all.as_plain().is_none());
+        assert!(all.eq_str(value));
+        assert_eq!(all.to_string_lossy(), value);
+        assert_eq!(all.to_text(), *value);
+        assert_eq!(all, str(r#"\u0022\u005C/\u0008\u000c\u000a\u000D\u0009A\u00e9€\u0020x"#));
+    }
+
+    #[test]
+    fn only_a_high_half_before_a_low_one_is_a_pair() {
+        assert!(str(r"\ud83d\ude00").eq_str("😀"));
+        for (raw, units, lossy) in [
+            (r"\ud83d", vec![0xd83d], "\u{fffd}"),
+            (r"\uDE00\uD83D", vec![0xde00, 0xd83d], "\u{fffd}\u{fffd}"),
+            (r"\ud83d\ud83d\ude00", vec![0xd83d, 0xd83d, 0xde00], "\u{fffd}😀"),
+            (r"\ud83dx\ude00", vec![0xd83d, 0x78, 0xde00], "\u{fffd}x\u{fffd}"),
+            (r"\ud83d\n", vec![0xd83d, 0x0a], "\u{fffd}\n"),
+            (r"\ud83d\u0041", vec![0xd83d, 0x41], "\u{fffd}A"),
+            (r"\ud83d\\ude00", vec![0xd83d, 0x5c, 0x75, 0x64, 0x65, 0x30, 0x30], "\u{fffd}\\ude00"),
+        ] {
+            assert_eq!(str(raw).units().collect::<Vec<u16>>(), units, "{raw}");
+            assert_eq!(str(raw).to_string_lossy(), lossy, "{raw}");
+            assert_eq!(str(raw).to_text(), units.iter().copied().collect::<Text>(), "{raw}");
+            assert!(!str(raw).eq_str(lossy), "{raw}");
+        }
+    }
+
+    #[test]
+    fn appending_joins_a_pair_over_the_border() {
+        let mut text = str(r"a\ud83d").to_text();
+        str(r"\ude00b").append_to(&mut text);
+        assert_eq!(text.as_str(), Some("a😀b"));
+    }
+
+    #[test]
+    fn order_does_not_depend_on_spelling() {
+        let ascending = [
+            "",
+            "\\u0000",
+            "a",
+            "\\u0061a",
+            "b",
+            "é",
+            "\\ud800",
+            "\\udfff",
+            "\u{ffff}",
+            "\\ud83d\\ude00",
+            "😁",
+        ];
+        for (left_at, left) in ascending.iter().enumerate() {
+            for (right_at, right) in ascending.iter().enumerate() {
+                assert_eq!(str(left).cmp(&str(right)), left_at.cmp(&right_at), "{left} {right}");
+                assert_eq!(str(left) == str(right), left_at == right_at, "{left} {right}");
+                assert_eq!(
+                    str(left).to_text().cmp(&str(right).to_text()),
+                    left_at.cmp(&right_at),
+                    "{left} {right}"
+                );
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn serde_json_reads_the_same_value(raw in r#"([a-zé€😀 ]|\\["\\/bfnrt]|\\u00[0-9a-fA-F]{2}|\\ud83d\\ude0[0-9]){0,12}"#) {
+            let value: String = serde_json::from_str(&format!("\"{raw}\"")).unwrap();
+            prop_assert_eq!(str(&raw).to_string_lossy(), value.as_str());
+            prop_assert!(str(&raw).eq_str(&value));
+            let longer = value.clone() + "x";
+            prop_assert!(!str(&raw).eq_str(&longer));
+            prop_assert_eq!(str(&raw).to_text(), Text::from(value.as_str()));
+            let mut out = Vec::new();
+            super::super::write_string(&mut out, &value);
+            let literal = std::str::from_utf8(&out).unwrap();
+            prop_assert_eq!(str(&literal[1..literal.len() - 1]), str(&raw));
+            let mut same = Vec::new();
+            str(&raw).write_canonical(&mut same);
+            prop_assert_eq!(same, out);
         }
     }
 }

@@ -8,7 +8,7 @@ use super::string::Str;
 /// Index of one JSON text at a time: where its values start and end, and how to step over them.
 ///
 /// A tape keeps its memory between texts, so a loop over rows uses one. It takes 16 bytes for each value and each
-/// member name.
+/// member name, which is eight times the length of a text at worst; beyond 16 MiB the next text gives them back.
 #[derive(Debug, Default)]
 pub struct Tape {
     slots: Vec<Slot>,
@@ -25,6 +25,9 @@ impl Tape {
     /// As `check`, and [`SyntaxErrorKind::TooLong`] for more than 2^31 - 1 bytes.
     pub fn parse<'t>(&'t mut self, text: &'t [u8], depth_max: u32) -> Result<Node<'t>, SyntaxError> {
         self.slots.clear();
+        self.slots.shrink_to(SLOTS_KEPT);
+        self.names.clear();
+        self.names.shrink_to(SLOTS_KEPT);
         if i32::try_from(text.len()).is_err() {
             return Err(SyntaxErrorKind::TooLong.at(TEXT_LEN_MAX));
         }
@@ -38,6 +41,10 @@ impl Tape {
 }
 
 const TEXT_LEN_MAX: usize = 0x7fff_ffff;
+
+/// Room that a tape keeps for the next text: rows of ordinary size never grow past it, and one hostile row does not
+/// hold a multiple of its size for the life of a reader.
+const SLOTS_KEPT: usize = 1 << 20;
 
 /// One value or member name. Which of them, and the kind of value, shows in the text at `start`.
 #[derive(Clone, Copy, Debug)]
@@ -90,7 +97,7 @@ impl Slot {
 
 /// A slot number or text offset as an index.
 pub(super) fn position(at: u32) -> usize {
-    at as usize // lossless: the crate is for 64-bit targets
+    at as usize // lossless where usize has 32 bits or more
 }
 
 const ROOT: u32 = u32::MAX;
@@ -182,7 +189,8 @@ impl Sink for Builder<'_> {
     fn name(&mut self, start: usize, end: usize, escapes: Escapes) {
         let body = self.text.as_bytes().get(start.wrapping_add(1)..end.wrapping_sub(1)).unwrap_or_default();
         let (bit, digit) = spelling_bit(body);
-        if escapes != Escapes::None {
+        if escapes == Escapes::Odd {
+            // Only such an escape spells a digit, or a name that has another spelling here.
             self.state.meta |= OBJECT_REPEATS | OBJECT_INDEXED;
         }
         if self.state.bloom & bit != 0 {
@@ -306,4 +314,124 @@ fn hash(name: Str<'_>) -> u32 {
     mix(tail);
     let [_, _, _, _, high @ ..] = hash.to_le_bytes();
     u32::from_le_bytes(high)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::{Kind, check};
+    use std::fmt::Write as _;
+
+    /// The members of the object `text` as `name=value` in order.
+    fn members(text: &str) -> String {
+        let mut tape = Tape::default();
+        let members = tape.parse(text.as_bytes(), 64).unwrap().members().unwrap();
+        let len = members.len();
+        let all: Vec<_> =
+            members.map(|(name, value)| format!("{}={value:?}", name.to_string_lossy())).collect();
+        assert_eq!(all.len(), len, "{text}");
+        all.join(" ")
+    }
+
+    #[test]
+    fn a_repeated_name_keeps_its_first_place_and_its_last_value() {
+        for (text, all) in [
+            ("{}", ""),
+            (r#"{"a":1}"#, "a=1"),
+            (r#"{"a":1,"a":2}"#, "a=2"),
+            (r#"{"a":1,"b":2,"a":3}"#, "a=3 b=2"),
+            (r#"{"a":1,"b":2,"a":[3,{"a":0}],"c":4}"#, r#"a=[3,{"a":0}] b=2 c=4"#),
+            (r#"{"a":{"b":1,"b":2},"a":3,"a":{"b":4}}"#, r#"a={"b":4}"#),
+            (r#"{"a":1,"\u0061":2,"b":3,"\u0062":4}"#, "a=2 b=4"),
+            (r#"{"\u0061":1,"a":2,"\u0061":3}"#, "a=3"),
+            (r#"{"":1,"":2,"\u0000":3}"#, "=2 \0=3"),
+            (r#"{"😀":1,"\ud83d\ude00":2}"#, "😀=2"),
+            (r#"{"__proto__":1,"toJSON":2,"__proto__":3}"#, "__proto__=3 toJSON=2"),
+            (r#"{"ab":1,"ba":2,"axxb":3,"ayyb":4,"ab":5}"#, "ab=5 ba=2 axxb=3 ayyb=4"),
+        ] {
+            assert_eq!(members(text), all, "{text}");
+        }
+    }
+
+    #[test]
+    fn different_unpaired_halves_are_different_names() {
+        let mut tape = Tape::default();
+        let node = tape.parse(br#"{"\ud800":1,"\ud801":2,"\uD800":3}"#, 1).unwrap();
+        let units: Vec<_> =
+            node.members().unwrap().map(|(name, value)| (name.to_text(), value.raw())).collect();
+        assert_eq!(units, [([0xd800].into_iter().collect(), "3"), ([0xd801].into_iter().collect(), "2")]);
+    }
+
+    #[test]
+    fn a_tape_reads_one_text_after_the_other() {
+        let mut tape = Tape::default();
+        assert_eq!(tape.parse(b"[1,[2],{\"a\":3}]", 9).unwrap().items().unwrap().len(), 3);
+        assert!(tape.parse(b"[1,{\"a\":", 9).is_err());
+        assert_eq!(tape.parse(b" 7 ", 9).unwrap().raw(), "7");
+        assert_eq!(tape.parse(b"", 9).unwrap_err(), SyntaxErrorKind::UnexpectedEnd.at(0));
+        assert_eq!(tape.parse(b"[]", 0).unwrap_err(), SyntaxErrorKind::TooDeep.at(0));
+        assert_eq!(tape.parse(b"{\"a\":1}", 1).unwrap().get("a").unwrap().raw(), "1");
+    }
+
+    #[test]
+    fn many_equal_and_many_distinct_names_cost_alike() {
+        // Quadratic resolution would take hours for either.
+        const NAMES: usize = 1_000_000;
+        let mut tape = Tape::default();
+        for distinct in [false, true] {
+            let mut text = String::from("{\"n\":0");
+            for at in 1..NAMES {
+                write!(text, ",\"n{}\":{at}", if distinct { at } else { 0 }).unwrap();
+            }
+            text.push('}');
+            let node = tape.parse(text.as_bytes(), 1).unwrap();
+            let members = node.members().unwrap();
+            assert_eq!(members.len(), if distinct { NAMES } else { 2 });
+            assert_eq!(members.last().unwrap().1.raw(), (NAMES - 1).to_string());
+        }
+    }
+
+    #[test]
+    fn ten_million_levels_are_read_without_recursion() {
+        const LEVELS: usize = 10_000_000;
+        let mut text = vec![b'['; LEVELS];
+        text.resize(2 * LEVELS, b']');
+        let mut tape = Tape::default();
+        assert_eq!(tape.parse(&text, 9_999_999).unwrap_err(), SyntaxErrorKind::TooDeep.at(9_999_999));
+        let mut node = tape.parse(&text, 10_000_000).unwrap();
+        assert!(node.is_lossless());
+        let mut levels = 1;
+        while let Some(inner) = node.items().unwrap().next() {
+            node = inner;
+            levels += 1;
+        }
+        assert_eq!(levels, LEVELS);
+    }
+
+    #[test]
+    fn a_text_that_offsets_cannot_address_is_refused_unread() {
+        let text = vec![0; TEXT_LEN_MAX + 1];
+        assert_eq!(Tape::default().parse(&text, 1).unwrap_err(), SyntaxErrorKind::TooLong.at(TEXT_LEN_MAX));
+    }
+
+    #[test]
+    fn memory_of_a_huge_text_is_given_back() {
+        let mut tape = Tape::default();
+        let text = "[".to_owned() + &"0,".repeat(2 * SLOTS_KEPT) + "0]";
+        assert_eq!(tape.parse(text.as_bytes(), 1).unwrap().items().unwrap().len(), 2 * SLOTS_KEPT + 1);
+        tape.parse(b"1", 1).unwrap();
+        assert!(tape.slots.capacity() <= SLOTS_KEPT);
+    }
+
+    #[test]
+    fn parse_accepts_what_check_accepts() {
+        let mut tape = Tape::default();
+        let whole = br#" {"a":[1,-2.5e3,true,false,null,"x\n"],"b":{"c":{}}} "#;
+        for cut in 0..=whole.len() {
+            let text = &whole[..cut];
+            assert_eq!(tape.parse(text, 4).map(|_| ()), check(text, 4), "cut at {cut}");
+        }
+        assert_eq!(tape.parse(whole, 4).unwrap().kind(), Kind::Object);
+        assert_eq!(tape.parse(b"\xff", 4).unwrap_err(), SyntaxErrorKind::NotUtf8.at(0));
+    }
 }

@@ -217,3 +217,83 @@ fn half_unit(bytes: &[u8; 3]) -> u16 {
     let [_, middle, last] = *bytes;
     0xd000 | u16::from(middle & 0x3f) << 6 | u16::from(last & 0x3f)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn text(units: &[u16]) -> Text {
+        units.iter().copied().collect()
+    }
+
+    #[test]
+    fn a_split_pair_is_joined_however_it_is_pushed() {
+        let smile = Text::from("😀");
+        assert_eq!(text(&[0xd83d, 0xde00]), smile);
+        let mut joined = text(&[0xd83d]);
+        assert_eq!(joined.as_bytes(), [0xed, 0xa0, 0xbd]);
+        joined.push_text(&text(&[0xde00, 0x61, 0xde00]));
+        assert_eq!(joined.units().collect::<Vec<_>>(), [0xd83d, 0xde00, 0x61, 0xde00]);
+        assert!(joined.as_bytes().starts_with("😀a".as_bytes()));
+        let mut once = text(&[0xd83d]);
+        once.push_text(&smile);
+        assert_eq!(once.units().collect::<Vec<_>>(), [0xd83d, 0xd83d, 0xde00]);
+        once.push_unit(0xde00);
+        assert_eq!(once.units().collect::<Vec<_>>(), [0xd83d, 0xd83d, 0xde00, 0xde00]);
+        once.push_text(&Text::new());
+        assert_eq!(once.len_units(), 4);
+    }
+
+    #[test]
+    fn halves_in_the_wrong_order_stay_apart() {
+        let apart = text(&[0xde00, 0xd83d]);
+        assert_eq!(apart.as_bytes(), [0xed, 0xb8, 0x80, 0xed, 0xa0, 0xbd]);
+        assert_eq!(apart.as_str(), None);
+        assert_eq!(apart.to_string_lossy(), "\u{fffd}\u{fffd}");
+        assert_eq!(format!("{apart:?}"), r#""\u{de00}\u{d83d}""#);
+    }
+
+    #[test]
+    fn plain_strings_are_borrowed_as_they_are() {
+        let plain = Text::from("é\u{d7ff}\u{e000}");
+        assert_eq!(plain.as_str(), Some("é\u{d7ff}\u{e000}"));
+        assert!(matches!(plain.to_string_lossy(), Cow::Borrowed(_)));
+        assert_eq!(plain, *"é\u{d7ff}\u{e000}");
+        assert!(!plain.is_empty());
+        assert!(Text::new().is_empty() && Text::default().as_str() == Some(""));
+    }
+
+    #[test]
+    fn order_is_by_code_point() {
+        // JavaScript has the last two the other way: the pair's first unit is 0xd83d.
+        let ascending = [
+            "".into(),
+            "a".into(),
+            "ab".into(),
+            text(&[0xd800]),
+            "\u{e000}".into(),
+            "\u{ffff}".into(),
+            "😀".into(),
+        ];
+        assert!(ascending.is_sorted_by(|left: &Text, right| left < right));
+    }
+
+    proptest! {
+        #[test]
+        fn units_survive_and_decide_equality(
+            left in proptest::collection::vec(prop_oneof![0u16..0x80, 0xd7fe..0xe002u16, any::<u16>()], 0..12),
+            right in proptest::collection::vec(prop_oneof![0u16..0x80, 0xd7fe..0xe002u16, any::<u16>()], 0..12),
+        ) {
+            let both: Vec<u16> = left.iter().chain(&right).copied().collect();
+            let mut joined = text(&left);
+            joined.push_text(&text(&right));
+            prop_assert_eq!(joined.units().collect::<Vec<_>>(), both.clone());
+            prop_assert_eq!(joined.len_units(), both.len());
+            prop_assert_eq!(&joined, &text(&both));
+            prop_assert_eq!(joined.to_string_lossy(), String::from_utf16_lossy(&both));
+            prop_assert_eq!(joined.as_str().map(String::from), String::from_utf16(&both).ok());
+            prop_assert_eq!(text(&left) == text(&right), left == right);
+        }
+    }
+}

@@ -95,3 +95,72 @@ fn write_unit_escape(out: &mut Vec<u8>, unit: u16) {
     out.extend_from_slice(b"\\u");
     out.extend_from_slice(&digits);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(write: impl FnOnce(&mut Vec<u8>)) -> String {
+        let mut out = b"before ".to_vec();
+        write(&mut out);
+        String::from_utf8(out).unwrap().strip_prefix("before ").unwrap().to_owned()
+    }
+
+    /// `(value, JSON.stringify(value))` as node 20 gives it.
+    const STRINGS: &[(&str, &str)] = &[
+        ("", r#""""#),
+        ("plain text of some length", r#""plain text of some length""#),
+        ("\"\\/", r#""\"\\/""#),
+        ("\u{8}\t\n\u{c}\r", r#""\b\t\n\f\r""#),
+        ("\0\u{1}\u{7}\u{b}\u{e}\u{1b}\u{1f} ", r#""\u0000\u0001\u0007\u000b\u000e\u001b\u001f ""#),
+        ("\u{7f}\u{80}\u{2028}\u{2029}\u{feff}\u{ffff}", "\"\u{7f}\u{80}\u{2028}\u{2029}\u{feff}\u{ffff}\""),
+        ("é\n😀", "\"é\\n😀\""),
+    ];
+
+    #[test]
+    fn strings_have_the_escapes_of_json_stringify() {
+        for (value, literal) in STRINGS {
+            assert_eq!(written(|out| write_string(out, value)), *literal);
+            assert_eq!(written(|out| write_text(out, &Text::from(*value))), *literal);
+        }
+    }
+
+    #[test]
+    fn unpaired_halves_are_escaped_in_lower_case() {
+        let text: Text = [0x61, 0xdfff, 0xd800, 0x0a, 0xd83d, 0xde00, 0xdbff].into_iter().collect();
+        assert_eq!(written(|out| write_text(out, &text)), "\"a\\udfff\\ud800\\n😀\\udbff\"");
+    }
+
+    #[test]
+    fn numbers_are_spelled_as_javascript_spells_them() {
+        for (value, spelling) in [
+            (0.0, "0"),
+            (-0.0, "0"),
+            (f64::INFINITY, "null"),
+            (f64::NEG_INFINITY, "null"),
+            (f64::NAN, "null"),
+            (1.0, "1"),
+            (-1.5, "-1.5"),
+            (1e21, "1e+21"),
+            (1e20, "100000000000000000000"),
+            (123_456_789_012_345_680_000.0, "123456789012345680000"),
+            (1e-6, "0.000001"),
+            (1e-7, "1e-7"),
+            (5e-324, "5e-324"),
+            (f64::MAX, "1.7976931348623157e+308"),
+            (0.1 + 0.2, "0.30000000000000004"),
+        ] {
+            assert_eq!(written(|out| write_number(out, value)), spelling);
+        }
+    }
+
+    #[test]
+    fn integers_are_plain_decimal() {
+        for n in [0, 9, 10, 99, 100, 9_007_199_254_740_991, u64::MAX] {
+            assert_eq!(written(|out| write_u64(out, n)), n.to_string());
+        }
+        for n in [0, -1, 10, -10, i64::MAX, i64::MIN] {
+            assert_eq!(written(|out| write_i64(out, n)), n.to_string());
+        }
+    }
+}
