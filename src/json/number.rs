@@ -9,7 +9,7 @@ pub struct Number<'t> {
 
 impl<'t> Number<'t> {
     /// `raw` follows the number grammar of JSON.
-    pub(super) fn new(raw: &'t str) -> Self {
+    pub(crate) fn new(raw: &'t str) -> Self {
         Self { raw }
     }
 

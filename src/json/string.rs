@@ -18,7 +18,7 @@ pub struct Str<'t> {
 
 impl<'t> Str<'t> {
     /// `raw` is the body of a valid literal, and `escapes` says whether it has a backslash.
-    pub(super) fn new(raw: &'t str, escapes: bool) -> Self {
+    pub(crate) fn new(raw: &'t str, escapes: bool) -> Self {
         Self { raw, escapes }
     }
 
@@ -83,6 +83,16 @@ impl<'t> Str<'t> {
                 Piece::Half(unit) => text.push_unit(unit),
             }
         }
+    }
+
+    /// Appends the literal as `JSON.stringify` spells its value, quotes included.
+    pub fn write_canonical(self, out: &mut Vec<u8>) {
+        out.push(b'"');
+        match self.as_plain() {
+            Some(plain) => out.extend_from_slice(plain.as_bytes()),
+            None => self.pieces().for_each(|piece| write_piece(out, piece)),
+        }
+        out.push(b'"');
     }
 
     /// The value with every unpaired surrogate replaced by U+FFFD; borrowed when it has no escapes.
