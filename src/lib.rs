@@ -1,9 +1,8 @@
 //! `seslog`: an embedded storage engine for the event logs of AI-agent sessions.
 
+pub mod format;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
-
-pub mod format;
 pub mod fuzzing;
 pub mod json;
 pub mod limits;
