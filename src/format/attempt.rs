@@ -278,6 +278,7 @@ fn insert(out: &mut Vec<u8>, at: usize, bytes: &[u8]) {
 mod tests {
     use super::*;
     use crate::format::physical::{PhysicalRow, read_row};
+    use crate::format::v1::ChunkEnvelope;
     use crate::json::Tape;
 
     /// Pushes rows and returns the records.
@@ -290,7 +291,8 @@ mod tests {
                 PhysicalRow::Run(run) => attempt.push_run(&run),
                 PhysicalRow::Event(event) => {
                     let seq = event.seq.and_then(Node::as_number).and_then(Number::as_count).expect("a seq");
-                    let chunk = ChunkEvent::read(&event, seq).expect("the chunk fits");
+                    let envelope = ChunkEnvelope::read(&event).expect("the envelope fits");
+                    let chunk = envelope.chunk(seq).expect("the chunk fits");
                     attempt.push_chunk(seq, &chunk);
                 }
             }

@@ -1,13 +1,23 @@
 //! Generations of the log format: frozen codecs, the catalog, and the migrations between them.
 
 mod attempt;
+pub mod catalog;
+mod emit;
+mod held;
 pub mod inventory;
+mod migration;
 mod object;
 mod physical;
 mod refusal;
+mod relations;
 mod seqs;
+mod surface;
+mod target;
+mod tools;
 mod v0;
 mod v1;
+mod v1_to_v2;
 
-pub use self::physical::Recovery;
+pub use self::migration::{Migration, Outcome};
 pub use self::refusal::{Class, Code, Detail, Refusal, Stage};
+pub use self::target::{RowSink, TargetRow};

@@ -7,6 +7,7 @@
 use super::refusal::{Code, Detail, Refusal, Stage};
 use super::seqs::{SeqList, SourceRules};
 use crate::json::{Items, Kind as JsonKind, Node, Number, SAFE_INTEGER_MAX, Str};
+use crate::row::Recovery;
 use crate::units::UnixMs;
 
 /// One physical row.
@@ -227,16 +228,6 @@ fn exact<'t, const N: usize>(object: Node<'t>, names: [&str; N]) -> Option<[Node
 /// Whether JavaScript holds `n` exactly.
 pub(super) fn is_safe(n: i64) -> bool {
     n.unsigned_abs() <= SAFE_INTEGER_MAX.unsigned_abs()
-}
-
-/// What a reader does with a row that does not decode.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Recovery {
-    /// The first bad row refuses the log.
-    Strict,
-    /// The log ends before the first bad row, unless a later turn end shows that what it damaged had been committed.
-    Recoverable,
 }
 
 /// Decides which rows of a log count.

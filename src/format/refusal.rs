@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::inventory::Mismatch;
+use crate::row::HeaderFault;
 
 /// What a refusal says about the stored file. In every class the file stays as it is and no successor appears.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -204,6 +205,8 @@ pub enum Detail {
     Stricter(&'static str),
     /// The event type in question.
     EventType(String),
+    /// What is wrong with the header.
+    Header(HeaderFault),
     /// How a payload departs from its schema.
     Payload(Mismatch),
     /// The seq that a reference holds.
@@ -294,7 +297,11 @@ impl Refusal {
     /// Whether the published release would have let this log pass, with a loss that this build does not accept.
     #[must_use]
     pub fn is_stricter(&self) -> bool {
-        matches!(*self.detail, Detail::Stricter(_))
+        match &*self.detail {
+            Detail::Stricter(_) => true,
+            Detail::Payload(mismatch) => mismatch.is_lossy(),
+            _ => false,
+        }
     }
 }
 
@@ -312,6 +319,7 @@ impl fmt::Display for Refusal {
             Detail::None => Ok(()),
             Detail::Rule(text) | Detail::Stricter(text) => write!(f, ": {text}"),
             Detail::EventType(name) => write!(f, ": event type {name:?}"),
+            Detail::Header(fault) => write!(f, ": {fault}"),
             Detail::Payload(mismatch) => write!(f, ": {mismatch}"),
             Detail::Reference(seq) => write!(f, ": it names event {seq}"),
         }

@@ -142,6 +142,11 @@ impl SeqList {
         self.runs.iter().all(|run| run.last < bound)
     }
 
+    /// Whether `seq` is in an ascending list. Time O(log runs).
+    pub(crate) fn ascending_contains(&self, seq: u64) -> bool {
+        contains(&self.runs, seq)
+    }
+
     /// The same elements as ascending, disjoint runs, for [`SortedSeqs::contains`].
     pub(crate) fn sorted(&self) -> SortedSeqs {
         let mut runs = self.runs.clone();
@@ -199,9 +204,13 @@ pub(crate) struct SortedSeqs(Vec<Run>);
 impl SortedSeqs {
     /// Whether `seq` is in the set. Runs may overlap only in that a later one starts inside an earlier one.
     pub(crate) fn contains(&self, seq: u64) -> bool {
-        let after = self.0.partition_point(|run| run.first <= seq);
-        after.checked_sub(1).and_then(|at| self.0.get(at)).is_some_and(|run| seq <= run.last)
+        contains(&self.0, seq)
     }
+}
+
+fn contains(runs: &[Run], seq: u64) -> bool {
+    let after = runs.partition_point(|run| run.first <= seq);
+    after.checked_sub(1).and_then(|at| runs.get(at)).is_some_and(|run| seq <= run.last)
 }
 
 /// Where source events went: source seq to target seq, for every event that was emitted.

@@ -16,7 +16,8 @@ pub(super) fn check_payload(kind: Kind, data: Node<'_>, seq: u64) -> Result<(), 
         data.get("version").and_then(Node::as_number).and_then(Number::as_count).is_some_and(|v| v != 3)
     };
     if kind == Kind::SubagentDescriptor && other_version(data) {
-        return Ok(());
+        let lossy = Detail::Stricter("it holds -0 or a number too large, which JSON cannot write back");
+        return if data.is_lossless() { Ok(()) } else { Err(refuse(Code::PayloadInvalid, lossy)) };
     }
     let place = Place { generation: Generation::V1, seq };
     Inventory::v1()
@@ -24,50 +25,72 @@ pub(super) fn check_payload(kind: Kind, data: Node<'_>, seq: u64) -> Result<(), 
         .map_err(|mismatch| Refusal::new(Stage::V1ToV2, Code::PayloadInvalid).with(Detail::Payload(mismatch)))
 }
 
-/// A chunk event: its envelope, and a chunk that a stream record can hold without losing anything.
+/// A chunk event whose envelope and place in the conversation are known, but not yet its chunk.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ChunkEvent<'t> {
+pub(super) struct ChunkEnvelope<'t> {
     pub(super) turn: u64,
     pub(super) step: u64,
-    pub(super) time: i64,
-    pub(super) chunk: Node<'t>,
+    time: Node<'t>,
+    data: Node<'t>,
 }
 
-impl<'t> ChunkEvent<'t> {
-    /// Reads the chunk of event `seq`.
-    pub(super) fn read(event: &Envelope<'t>, seq: u64) -> Result<Self, Refusal> {
-        let refuse = |code, detail| Err(Refusal::new(Stage::V1ToV2, code).with(detail));
+impl<'t> ChunkEnvelope<'t> {
+    /// Reads the envelope; the members of a chunk event that may be there besides the four required ones are dropped.
+    pub(super) fn read(event: &Envelope<'t>) -> Result<Self, Refusal> {
         let flagged = event.ignorable.is_none_or(|flag| flag.as_bool() == Some(true));
-        let (Some(stored_time), Some(data)) = (event.time, event.data) else {
-            return refuse(Code::ChunkEnvelope, Detail::Rule("time or data is missing"));
+        let (Some(time), Some(data)) = (event.time, event.data) else {
+            return Err(refuse(Code::ChunkEnvelope, Detail::Rule("time or data is missing")));
         };
         if event.has_more || !flagged {
-            return refuse(Code::ChunkEnvelope, Detail::Rule("a member that a chunk event does not have"));
+            return Err(refuse(
+                Code::ChunkEnvelope,
+                Detail::Rule("a member that a chunk event does not have"),
+            ));
         }
-        let Some(time) = stored_time.as_number().and_then(Number::as_safe_integer) else {
-            return refuse(Code::ChunkInvalid, Detail::Rule("the time is no safe integer"));
+        let count = |name| data.get(name).and_then(Node::as_number).and_then(Number::as_count);
+        match (count("turn"), count("step")) {
+            (Some(turn), Some(step)) => Ok(Self { turn, step, time, data }),
+            _ => Err(refuse(Code::ChunkInvalid, Detail::Stricter("turn or step is no count"))),
+        }
+    }
+
+    /// Reads the chunk of event `seq`.
+    pub(super) fn chunk(&self, seq: u64) -> Result<ChunkEvent<'t>, Refusal> {
+        let Some(time) = self.time.as_number().and_then(Number::as_safe_integer) else {
+            return Err(refuse(Code::ChunkInvalid, Detail::Rule("the time is no safe integer")));
         };
         let place = Place { generation: Generation::V1, seq };
-        if let Err(mismatch) = Inventory::v1().check(Kind::AssistantChunk, data, place) {
+        if let Err(mismatch) = Inventory::v1().check(Kind::AssistantChunk, self.data, place) {
             // The published release looks at less: what it would have kept or lost is refused here all the same.
-            let detail = if can_be_accumulated(data) {
+            let detail = if can_be_accumulated(self.data) {
                 Detail::Stricter("a chunk with members or values that its schema does not have")
             } else {
                 Detail::Payload(mismatch)
             };
-            return refuse(Code::ChunkInvalid, detail);
+            return Err(refuse(Code::ChunkInvalid, detail));
         }
-        let count = |name| data.get(name).and_then(Node::as_number).and_then(Number::as_count);
-        match (count("turn"), count("step"), data.get("chunk")) {
-            (Some(turn), Some(step), Some(chunk)) => Ok(Self { turn, step, time, chunk }),
-            _ => refuse(Code::ChunkInvalid, Detail::Rule("turn, step or chunk is missing")),
-        }
+        let chunk = self.data.get("chunk");
+        let chunk = chunk.ok_or_else(|| refuse(Code::ChunkInvalid, Detail::Rule("the chunk is missing")))?;
+        Ok(ChunkEvent { time, chunk })
     }
+}
 
+/// A chunk that a stream record can hold without losing anything.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ChunkEvent<'t> {
+    pub(super) time: i64,
+    pub(super) chunk: Node<'t>,
+}
+
+impl ChunkEvent<'_> {
     /// Whether the chunk ends its attempt.
     pub(super) fn is_finish(&self) -> bool {
         self.chunk.get("type").and_then(Node::as_str).is_some_and(|kind| kind.eq_str("finish"))
     }
+}
+
+fn refuse(code: Code, detail: Detail) -> Refusal {
+    Refusal::new(Stage::V1ToV2, code).with(detail)
 }
 
 /// Whether the accumulator of the published release takes the chunk: a known type, and deltas of the right types.

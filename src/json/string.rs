@@ -85,16 +85,6 @@ impl<'t> Str<'t> {
         }
     }
 
-    /// Appends the literal as `JSON.stringify` spells its value, quotes included.
-    pub fn write_canonical(self, out: &mut Vec<u8>) {
-        out.push(b'"');
-        match self.as_plain() {
-            Some(plain) => out.extend_from_slice(plain.as_bytes()),
-            None => self.pieces().for_each(|piece| write_piece(out, piece)),
-        }
-        out.push(b'"');
-    }
-
     /// The value with every unpaired surrogate replaced by U+FFFD; borrowed when it has no escapes.
     #[must_use]
     pub fn to_string_lossy(self) -> Cow<'t, str> {

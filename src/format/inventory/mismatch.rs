@@ -20,6 +20,8 @@ pub(super) enum Problem {
     Repeated,
     Missing,
     Unexpected(String),
+    /// A number that would not survive being written again.
+    Lossy,
     Rule(Rule),
     /// The inventory itself is incomplete; its tests exclude that.
     Unfinished,
@@ -36,6 +38,12 @@ impl Mismatch {
             shown.truncate(end);
         }
         Problem::Unexpected(shown).into()
+    }
+
+    /// Whether the payload has its form, and only holds a number that would be lost when it is written again.
+    #[must_use]
+    pub fn is_lossy(&self) -> bool {
+        self.problem == Problem::Lossy
     }
 
     /// The same mismatch seen from the object that holds the value as member `name`.
@@ -64,6 +72,9 @@ impl fmt::Display for Mismatch {
             Problem::Repeated => write!(f, "{path} repeats an element"),
             Problem::Missing => write!(f, "{path} is missing"),
             Problem::Unexpected(name) => write!(f, "{path} has the unexpected member {name:?}"),
+            Problem::Lossy => {
+                write!(f, "{path} holds -0 or a number too large, which JSON cannot write back")
+            }
             Problem::Rule(rule) => write!(f, "{path} breaks the rule {}", rule.name()),
             Problem::Unfinished => write!(f, "{path} has no finished check"),
         }

@@ -136,8 +136,9 @@ impl Program {
                 n.is_finite() && !n.is_negative_zero() && v >= *low && v > *above && v <= *high
             }),
             Check::Seq => value.as_number().and_then(Number::as_count).is_some_and(|n| n < place.seq),
-            Check::Lossless => value.is_lossless(),
-            Check::Object => value.kind() == JsonKind::Object && value.is_lossless(),
+            Check::Lossless => return lossless(value),
+            Check::Object if value.kind() == JsonKind::Object => return lossless(value),
+            Check::Object => false,
             Check::Nullable(inner) => {
                 return if value.is_null() { Ok(()) } else { self.run(*inner, value, place, deferred) };
             }
@@ -247,8 +248,8 @@ impl Program {
         if let Some((_, case)) = choice.cases.iter().find(|(name, _)| text.eq_str(name)) {
             return self.run(*case, value, place, deferred);
         }
-        if choice.open && !text.is_empty() && value.is_lossless() {
-            return Ok(());
+        if choice.open && !text.is_empty() {
+            return lossless(value);
         }
         Err(Mismatch::from(Problem::Value).inside(&choice.tag))
     }
@@ -429,6 +430,10 @@ impl<'s> Compiler<'s> {
 /// Bit `index` of a member set; no record has more than 64 members.
 fn bit(index: usize) -> u64 {
     u32::try_from(index).ok().and_then(|index| 1_u64.checked_shl(index)).unwrap_or(0)
+}
+
+fn lossless(value: Node<'_>) -> Result<(), Mismatch> {
+    if value.is_lossless() { Ok(()) } else { Err(Problem::Lossy.into()) }
 }
 
 fn is_literal(value: Node<'_>, literal: &Literal) -> bool {
