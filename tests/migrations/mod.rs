@@ -1,5 +1,10 @@
 //! What the migration tests share: a whole log in memory, converted.
 
+pub mod generate;
+mod mutate;
+pub mod oracle;
+pub mod value;
+
 use std::ops::ControlFlow;
 
 use seslog::format::catalog::{Classified, classify};

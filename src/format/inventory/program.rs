@@ -120,7 +120,7 @@ impl Program {
         let holds = match check {
             Check::Text { non_empty } => value.as_str().is_some_and(|s| !(*non_empty && s.is_empty())),
             Check::TrimmedText => value.as_str().is_some_and(is_trimmed),
-            Check::Instant => value.as_str().is_some_and(|s| s.as_plain().is_some_and(is_instant)),
+            Check::Instant => value.as_str().is_some_and(|s| is_instant(&s.to_string_lossy())),
             Check::Bool => value.as_bool().is_some(),
             Check::Count { low } => value.as_number().and_then(Number::as_count).is_some_and(|n| n >= *low),
             Check::UpToGeneration => value
