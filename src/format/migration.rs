@@ -51,6 +51,7 @@ use crate::units::Generation;
 /// Spec: `format-spec/06-migration.md`.
 #[derive(Debug)]
 pub struct Migration {
+    stored: Generation,
     target_header: Header,
     cut: u64,
     nesting_max: u32,
@@ -107,6 +108,7 @@ impl Migration {
         });
         let target = Target::new(Relations::new(header.id().clone(), Generation::V2.get()));
         Ok(Self {
+            stored: generation,
             target_header,
             cut,
             nesting_max: limits.nesting_max,
@@ -124,6 +126,12 @@ impl Migration {
     #[must_use]
     pub fn header(&self) -> &Header {
         &self.target_header
+    }
+
+    /// The generation of the log as stored.
+    #[must_use]
+    pub fn stored_generation(&self) -> Generation {
+        self.stored
     }
 
     /// Takes the next line of the log, without its newline. Time linear in the line, plus what it releases.

@@ -3,7 +3,8 @@
 use std::fmt;
 
 use super::inventory::Mismatch;
-use crate::row::HeaderFault;
+use crate::row::{HeaderFault, RowFault};
+use crate::stream::SettlementFault;
 
 /// What a refusal says about the stored file. In every class the file stays as it is and no successor appears.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -116,6 +117,9 @@ codes! {
     /// The header's `seedLength` exceeds the number of events.
     CutBeyondEnd = "cut-beyond-end",
 
+    /// A row of a current log does not read, or its fork cut is impossible.
+    CurrentRow = "current-row",
+
     /// A v0 event type that no release wrote.
     V0UnknownEvent = "v0-unknown-event",
     /// A v0 event type that was retired without a successor.
@@ -152,6 +156,8 @@ codes! {
     /// A reference names an event that does not survive, or not an earlier one.
     ReferenceUnmapped = "reference-unmapped",
 
+    /// An event of a current log whose type this build does not know, and which is not marked as ignorable.
+    UnknownRequiredEvent = "unknown-required-event",
     /// The envelope of a converted event is not that of its type.
     TargetEnvelope = "target-envelope",
     /// The last marker of the fork cut is missing, extra or elsewhere.
@@ -207,6 +213,10 @@ pub enum Detail {
     EventType(String),
     /// What is wrong with the header.
     Header(HeaderFault),
+    /// What is wrong with the row.
+    Row(RowFault),
+    /// What is wrong with an embedded stream.
+    Settlement(SettlementFault),
     /// How a payload departs from its schema.
     Payload(Mismatch),
     /// The seq that a reference holds.
@@ -320,6 +330,8 @@ impl fmt::Display for Refusal {
             Detail::Rule(text) | Detail::Stricter(text) => write!(f, ": {text}"),
             Detail::EventType(name) => write!(f, ": event type {name:?}"),
             Detail::Header(fault) => write!(f, ": {fault}"),
+            Detail::Row(fault) => write!(f, ": {fault}"),
+            Detail::Settlement(fault) => write!(f, ": {fault}"),
             Detail::Payload(mismatch) => write!(f, ": {mismatch}"),
             Detail::Reference(seq) => write!(f, ": it names event {seq}"),
         }

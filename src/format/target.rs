@@ -19,6 +19,10 @@ pub struct TargetRow<'a> {
 }
 
 impl<'a> TargetRow<'a> {
+    pub(super) fn new(seq: Seq, time: UnixMs, parts: [&'a [u8]; 3]) -> Self {
+        Self { seq, time, parts }
+    }
+
     /// The event's seq.
     #[must_use]
     pub fn seq(&self) -> Seq {
@@ -92,7 +96,7 @@ impl Target {
             return;
         }
         let seq = Seq::new(seq).unwrap_or(Seq::MAX);
-        let row = TargetRow { seq, time: UnixMs::new(time), parts };
+        let row = TargetRow::new(seq, UnixMs::new(time), parts);
         self.stopped = sink(&row).is_break();
     }
 
