@@ -3,6 +3,7 @@ use std::cmp::Ordering;
 use std::fmt;
 
 use super::text::Text;
+use super::write::write_piece;
 
 /// A JSON string literal, borrowed from its text with its escapes as written.
 ///
@@ -19,6 +20,18 @@ impl<'t> Str<'t> {
     /// `raw` is the body of a valid literal, and `escapes` says whether it has a backslash.
     pub(super) fn new(raw: &'t str, escapes: bool) -> Self {
         Self { raw, escapes }
+    }
+
+    /// `body` is the body of a valid literal. Time O(bytes).
+    pub(crate) fn of_body(body: &'t str) -> Self {
+        Self { raw: body, escapes: memchr::memchr(b'\\', body.as_bytes()).is_some() }
+    }
+
+    /// Appends the body of the literal in the escapes of `JSON.stringify`; the quotes are the caller's.
+    pub(crate) fn write_body(self, out: &mut Vec<u8>) {
+        for piece in self.pieces() {
+            write_piece(out, piece);
+        }
     }
 
     /// Its exact text between the quotes, escapes intact.
