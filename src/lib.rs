@@ -3,4 +3,5 @@
 pub mod container;
 pub mod json;
 pub mod limits;
+pub mod stream;
 pub mod units;
