@@ -7,7 +7,7 @@ mod read;
 mod walk;
 mod write;
 
-pub(crate) use hop::last_trailer;
+pub(crate) use hop::{durable_hint, last_trailer};
 pub(crate) use read::IndexedReader;
 pub(crate) use walk::Walk;
 pub(crate) use write::IndexedWriter;
@@ -31,12 +31,6 @@ impl Jumps {
         let distance = self.ends.last().map_or(0, |&(_, target_end)| end.saturating_sub(target_end));
         self.ends.push((segment, end));
         distance
-    }
-
-    /// Enters trailers found by hopping back, newest first.
-    pub(crate) fn from_newest(mut ends: Vec<(u32, u64)>) -> Self {
-        ends.reverse();
-        Self { ends }
     }
 }
 

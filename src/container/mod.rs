@@ -11,6 +11,7 @@ mod frame;
 mod framed;
 mod indexed;
 mod plain;
+mod position;
 mod probe;
 #[expect(
     unsafe_code,
@@ -29,10 +30,12 @@ pub use batch::{Batch, RowMark};
 pub use encoding::{Detected, Encoding, UnknownEncoding, detect};
 pub use fault::{Fault, ReadError};
 pub use frame::{Frame, walk as walk_frame};
-pub use probe::{Last, Probe, probe};
+pub(crate) use indexed::durable_hint;
+pub use position::{SeqOf, reader_at};
+pub use probe::{Last, Probe, header_line, probe};
 pub use read::{Block, BlockReader, Counted, Skipped, reader};
 pub use source::{FileSource, Source};
 pub use tail::{Tail, TailState};
 pub use trailer::{LogId, TRAILER_LEN};
-pub use zstd::LEVEL_DEFAULT;
 pub use write::{BlockWriter, create};
+pub use zstd::{LEVEL_DEFAULT, salvage_frame};

@@ -2,7 +2,7 @@ use super::node::{Kind, Node, kind_at};
 use super::number::Number;
 use super::string::{Piece, Str};
 use super::tape::{COUNT, OBJECT_INDEXED, OBJECT_REPEATS, STRING_ODD, Slot, position};
-use super::write::{short_escape, write_number, write_piece};
+use super::write::{short_escape, write_number};
 
 /// Whether `node` is spelled as `JSON.stringify` spells it, judging objects with array-index names pessimistically.
 pub(super) fn is_canonical(node: Node<'_>) -> bool {
@@ -186,9 +186,7 @@ impl Writer<'_, '_> {
     fn literal(&mut self, slot: Slot) {
         let (_, text, _) = self.node.parts();
         if slot.has(STRING_ODD) {
-            self.out.push(b'"');
-            slot.literal(text).pieces().for_each(|piece| write_piece(self.out, piece));
-            self.out.push(b'"');
+            slot.literal(text).write_canonical(self.out);
         } else {
             self.out.extend_from_slice(slot.raw(text).as_bytes());
         }

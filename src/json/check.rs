@@ -281,18 +281,45 @@ impl Cursor<'_> {
 /// Bytes before the first quote, backslash or control character of `text`, or all of it.
 #[inline]
 pub(super) fn plain_len(text: &[u8]) -> usize {
-    let mut len: usize = 0;
-    // `len` counts bytes of `text`: it cannot wrap.
-    for word in text.chunks_exact(8) {
-        let word = word.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
-        let stops = stops(word);
-        if stops != 0 {
-            return len.wrapping_add((stops.trailing_zeros() / 8) as usize);
-        }
-        len = len.wrapping_add(8);
+    // Most strings are names and short words, for which the wide loop would cost more than it saves.
+    match plain_len_narrow(text, 2) {
+        (len, true) => len,
+        (len, false) => plain_len_wide(text, len),
     }
-    let tail = text.get(len..).unwrap_or_default();
-    len.wrapping_add(tail.iter().take_while(|byte| is_plain(**byte)).count())
+}
+
+/// Looks at eight bytes at a time, `words_max` times at most. Returns how many are plain, and whether the next is not
+/// or does not exist.
+#[inline]
+fn plain_len_narrow(text: &[u8], words_max: usize) -> (usize, bool) {
+    let mut rest = text;
+    for _ in 0..words_max {
+        let before = text.len().wrapping_sub(rest.len()); // `rest` is a part of `text`
+        let Some((word, after)) = rest.split_first_chunk() else {
+            let tail = rest.iter().take_while(|byte| is_plain(**byte)).count();
+            return (before.wrapping_add(tail), true);
+        };
+        let stops = stops(u64::from_le_bytes(*word));
+        if stops != 0 {
+            return (before.wrapping_add((stops.trailing_zeros() / 8) as usize), true);
+        }
+        rest = after;
+    }
+    (text.len().wrapping_sub(rest.len()), false)
+}
+
+/// `plain_len` of a text whose first `len` bytes are plain.
+#[inline(never)]
+fn plain_len_wide(text: &[u8], len: usize) -> usize {
+    let mut rest = text.get(len..).unwrap_or_default();
+    // The compiler turns this fold into vector comparisons.
+    while let Some((chunk, after)) = rest.split_first_chunk::<32>()
+        && chunk.iter().fold(true, |plain, byte| plain & is_plain(*byte))
+    {
+        rest = after;
+    }
+    let before = text.len().wrapping_sub(rest.len());
+    before.wrapping_add(plain_len_narrow(rest, usize::MAX).0)
 }
 
 #[inline]
@@ -502,7 +529,7 @@ mod tests {
     #[test]
     fn bracket_kinds_survive_every_border_of_the_bit_stack() {
         for depth in [1, 2, 63, 64, 65, 127, 128, 129, 511, 512, 513, 575, 576, 577, 578, 640, 641, 5000] {
-            let object = |level: usize| level % 3 == 0 || level % 7 == 0;
+            let object = |level: usize| level.is_multiple_of(3) || level.is_multiple_of(7);
             let mut text = String::new();
             for level in 0..depth {
                 text.push_str(if object(level) { "{\"a\":" } else { "[" });

@@ -124,7 +124,7 @@ impl<'t> Node<'t> {
     /// Whether `JSON.stringify` keeps the value: no negative zero and no infinity in it. A value that a repeated name
     /// replaces is not part of it. Time O(values).
     ///
-    /// Spec: `format-spec/04-rows.md`, "Losslessness".
+    /// Spec: `format-spec/04-rows.md`.
     #[must_use]
     pub fn is_lossless(self) -> bool {
         let mut at = self.at;
@@ -155,7 +155,7 @@ impl<'t> Node<'t> {
     /// their one spelling. What is not lossless changes as in JavaScript: -0 becomes `0`, infinity `null`. A text that
     /// is canonical already is copied. Time O(bytes), and O(n log n) for array-index names.
     ///
-    /// Spec: ECMA-262 "JSON.stringify"; `format-spec/04-rows.md`, "Writing".
+    /// Spec: ECMA-262 "JSON.stringify"; `format-spec/04-rows.md`.
     pub fn write_canonical(self, out: &mut Vec<u8>) {
         canonical::write(self, out);
     }

@@ -9,7 +9,7 @@ pub struct Number<'t> {
 
 impl<'t> Number<'t> {
     /// `raw` follows the number grammar of JSON.
-    pub(super) fn new(raw: &'t str) -> Self {
+    pub(crate) fn new(raw: &'t str) -> Self {
         Self { raw }
     }
 
@@ -39,7 +39,7 @@ impl<'t> Number<'t> {
     ///
     /// Decided by the double, not by the spelling: `1.0`, `1E0` and `1.0000000000000000001` are 1.
     ///
-    /// Spec: `format-spec/04-rows.md`, "Numbers".
+    /// Spec: `format-spec/04-rows.md`.
     #[must_use]
     pub fn as_safe_integer(self) -> Option<i64> {
         if let Some((negative, magnitude)) = self.short_integer() {

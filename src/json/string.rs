@@ -18,7 +18,7 @@ pub struct Str<'t> {
 
 impl<'t> Str<'t> {
     /// `raw` is the body of a valid literal, and `escapes` says whether it has a backslash.
-    pub(super) fn new(raw: &'t str, escapes: bool) -> Self {
+    pub(crate) fn new(raw: &'t str, escapes: bool) -> Self {
         Self { raw, escapes }
     }
 
@@ -114,6 +114,16 @@ impl<'t> Str<'t> {
                 Cow::Owned(string)
             }
         }
+    }
+
+    /// Appends the value as the literal that `JSON.stringify` writes, quotes included.
+    pub fn write_canonical(self, out: &mut Vec<u8>) {
+        out.push(b'"');
+        match self.as_plain() {
+            Some(plain) => out.extend_from_slice(plain.as_bytes()),
+            None => self.pieces().for_each(|piece| write_piece(out, piece)),
+        }
+        out.push(b'"');
     }
 
     /// The value in parts, escapes resolved. A pair of escapes that spells one character is one part.
@@ -384,6 +394,9 @@ mod tests {
             super::super::write_string(&mut out, &value);
             let literal = std::str::from_utf8(&out).unwrap();
             prop_assert_eq!(str(&literal[1..literal.len() - 1]), str(&raw));
+            let mut same = Vec::new();
+            str(&raw).write_canonical(&mut same);
+            prop_assert_eq!(same, out);
         }
     }
 }

@@ -8,7 +8,7 @@ use super::string::Str;
 /// Index of one JSON text at a time: where its values start and end, and how to step over them.
 ///
 /// A tape keeps its memory between texts, so a loop over rows uses one. It takes 16 bytes for each value and each
-/// member name.
+/// member name, which is eight times the length of a text at worst; beyond 16 MiB the next text gives them back.
 #[derive(Debug, Default)]
 pub struct Tape {
     slots: Vec<Slot>,
@@ -25,6 +25,9 @@ impl Tape {
     /// As `check`, and [`SyntaxErrorKind::TooLong`] for more than 2^31 - 1 bytes.
     pub fn parse<'t>(&'t mut self, text: &'t [u8], depth_max: u32) -> Result<Node<'t>, SyntaxError> {
         self.slots.clear();
+        self.slots.shrink_to(SLOTS_KEPT);
+        self.names.clear();
+        self.names.shrink_to(SLOTS_KEPT);
         if i32::try_from(text.len()).is_err() {
             return Err(SyntaxErrorKind::TooLong.at(TEXT_LEN_MAX));
         }
@@ -38,6 +41,10 @@ impl Tape {
 }
 
 const TEXT_LEN_MAX: usize = 0x7fff_ffff;
+
+/// Room that a tape keeps for the next text: rows of ordinary size never grow past it, and one hostile row does not
+/// hold a multiple of its size for the life of a reader.
+const SLOTS_KEPT: usize = 1 << 20;
 
 /// One value or member name. Which of them, and the kind of value, shows in the text at `start`.
 #[derive(Clone, Copy, Debug)]
@@ -90,7 +97,7 @@ impl Slot {
 
 /// A slot number or text offset as an index.
 pub(super) fn position(at: u32) -> usize {
-    at as usize // lossless: the crate is for 64-bit targets
+    at as usize // lossless where usize has 32 bits or more
 }
 
 const ROOT: u32 = u32::MAX;
@@ -399,6 +406,21 @@ mod tests {
             levels += 1;
         }
         assert_eq!(levels, LEVELS);
+    }
+
+    #[test]
+    fn a_text_that_offsets_cannot_address_is_refused_unread() {
+        let text = vec![0; TEXT_LEN_MAX + 1];
+        assert_eq!(Tape::default().parse(&text, 1).unwrap_err(), SyntaxErrorKind::TooLong.at(TEXT_LEN_MAX));
+    }
+
+    #[test]
+    fn memory_of_a_huge_text_is_given_back() {
+        let mut tape = Tape::default();
+        let text = "[".to_owned() + &"0,".repeat(2 * SLOTS_KEPT) + "0]";
+        assert_eq!(tape.parse(text.as_bytes(), 1).unwrap().items().unwrap().len(), 2 * SLOTS_KEPT + 1);
+        tape.parse(b"1", 1).unwrap();
+        assert!(tape.slots.capacity() <= SLOTS_KEPT);
     }
 
     #[test]

@@ -107,7 +107,7 @@ fn open_lock_file(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Takes both locks; `false` if somebody has either. Closing the file frees what was taken.
+/// Takes both locks, or neither if somebody has either: `false`.
 fn lock_both(file: &File) -> io::Result<bool> {
     loop {
         match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
@@ -117,7 +117,12 @@ fn lock_both(file: &File) -> io::Result<bool> {
             Err(error) => return Err(error.into()),
         }
     }
-    ofd::try_lock(file)
+    let has_both = ofd::try_lock(file)?;
+    if !has_both {
+        // By name, not by closing the file: a child forked just now would keep it for a moment.
+        rustix::fs::flock(file, FlockOperation::NonBlockingUnlock)?;
+    }
+    Ok(has_both)
 }
 
 /// Both locks on one open file description.
@@ -177,5 +182,166 @@ impl DiskLock for OsLock {
 impl Drop for OsLock {
     fn drop(&mut self) {
         let _hidden = self.free();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead as _, BufReader};
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    fn held(attempt: LockAttempt) -> Box<dyn DiskLock> {
+        match attempt {
+            LockAttempt::Held(lock) => lock,
+            LockAttempt::Contended => panic!("contended"),
+        }
+    }
+
+    #[test]
+    fn a_second_holder_is_told_at_once_and_succeeds_after_release() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("session.lock");
+        assert_eq!(read_owner(&path).unwrap(), None, "no file yet");
+        let first = held(take(&path).unwrap());
+        assert!(matches!(take(&path).unwrap(), LockAttempt::Contended));
+        let owner = read_owner(&path).unwrap().unwrap();
+        assert_eq!(owner.pid, std::process::id());
+        assert!(!owner.host.is_empty());
+        assert!(owner.since_ms > 1_700_000_000_000, "{owner:?}");
+
+        first.release().unwrap();
+        assert_eq!(read_owner(&path).unwrap(), None, "a clean release leaves no note");
+        assert!(path.exists(), "the file stays");
+        let second = held(take(&path).unwrap());
+        drop(second);
+        let _third = held(take(&path).unwrap());
+        let _other = held(take(&folder.path().join("other.lock")).unwrap());
+    }
+
+    #[test]
+    fn a_file_is_private_and_a_link_or_a_missing_folder_is_an_error() {
+        use std::os::unix::fs::{MetadataExt as _, symlink};
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("session.lock");
+        let _lock = held(take(&path).unwrap());
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+        let link = folder.path().join("link.lock");
+        symlink(&path, &link).unwrap();
+        assert_eq!(take(&link).unwrap_err().raw_os_error(), Some(libc::ELOOP));
+        assert_eq!(take(&folder.path().join("no/lock")).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert!(take(folder.path()).is_err(), "a directory");
+    }
+
+    #[test]
+    fn either_kernel_lock_alone_keeps_us_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("session.lock");
+        let foreign = File::create(&path).unwrap();
+        rustix::fs::flock(&foreign, FlockOperation::LockExclusive).unwrap();
+        assert!(matches!(take(&path).unwrap(), LockAttempt::Contended));
+        rustix::fs::flock(&foreign, FlockOperation::Unlock).unwrap();
+        if cfg!(target_os = "linux") {
+            assert!(ofd::try_lock(&foreign).unwrap());
+            assert!(matches!(take(&path).unwrap(), LockAttempt::Contended));
+            ofd::unlock(&foreign).unwrap();
+        }
+        held(take(&path).unwrap()).release().unwrap();
+    }
+
+    #[test]
+    fn a_lock_file_replaced_once_is_taken_anew_and_replaced_always_is_contention() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("session.lock");
+        let moved = folder.path().join("moved");
+        fs::write(&path, b"theirs").unwrap();
+        let mut replacements = 0;
+        let replace_once = || {
+            if replacements == 0 {
+                fs::rename(&path, &moved).unwrap();
+                fs::write(&path, b"").unwrap();
+            }
+            replacements += 1;
+        };
+        let lock = held(take_with(&path, replace_once).unwrap());
+        assert_eq!(replacements, 2);
+        assert_eq!(fs::read(&moved).unwrap(), b"theirs", "a file that lost the name is left as it was");
+        assert!(matches!(take(&path).unwrap(), LockAttempt::Contended));
+        let _moved = held(take(&moved).unwrap());
+        lock.release().unwrap();
+
+        let mut attempts = 0;
+        let remove_always = || {
+            fs::remove_file(&path).unwrap();
+            attempts += 1;
+        };
+        assert!(matches!(take_with(&path, remove_always).unwrap(), LockAttempt::Contended));
+        assert_eq!(attempts, 3);
+    }
+
+    #[test]
+    fn notes_survive_the_round_trip_and_anything_else_is_none() {
+        let owner = LockOwner { pid: u32::MAX, host: "a \"b\"\u{7f}\n".to_owned(), since_ms: -1 };
+        let note = owner.to_note();
+        assert_eq!(note.last(), Some(&b'\n'));
+        assert_eq!(LockOwner::parse(&note), Some(owner));
+        assert_eq!(
+            LockOwner::parse(br#"{"extra":[1],"since":5,"host":"h","pid":7}"#),
+            Some(LockOwner { pid: 7, host: "h".to_owned(), since_ms: 5 })
+        );
+        let unreadable: [&[u8]; 7] = [
+            b"",
+            b"{\"pid\":1,\"host\":\"h\"",
+            b"{}",
+            br#"{"pid":-1,"host":"h","since":1}"#,
+            br#"{"pid":4294967296,"host":"h","since":1}"#,
+            br#"{"pid":1,"host":1,"since":1}"#,
+            b"\xff\xfe",
+        ];
+        for note in unreadable {
+            assert_eq!(LockOwner::parse(note), None, "{note:?}");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("session.lock");
+        fs::write(&path, vec![b'['; 100_000]).unwrap();
+        assert_eq!(read_owner(&path).unwrap(), None);
+    }
+
+    /// The child is this very test in a process of its own, which takes the lock, says so, and waits to be killed.
+    #[test]
+    fn the_death_of_a_holder_frees_the_lock_and_leaves_its_note() {
+        const NAME: &str =
+            "container::disk::lock::tests::the_death_of_a_holder_frees_the_lock_and_leaves_its_note";
+        if let Some(path) = std::env::var_os("SESLOG_TEST_LOCK") {
+            let _lock = held(take(Path::new(&path)).unwrap());
+            println!("\nlocked");
+            std::thread::sleep(std::time::Duration::from_secs(60));
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("session.lock");
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", NAME, "--nocapture"])
+            .env("SESLOG_TEST_LOCK", &path)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let locked = lines.map(Result::unwrap).any(|line| line == "locked");
+        let contended = matches!(take(&path).unwrap(), LockAttempt::Contended);
+        let owner = read_owner(&path).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(locked && contended);
+        assert_eq!(owner.map(|owner| owner.pid), Some(child.id()));
+
+        assert_eq!(
+            read_owner(&path).unwrap().map(|owner| owner.pid),
+            Some(child.id()),
+            "a hint, not a proof"
+        );
+        let _lock = held(take(&path).unwrap());
+        assert_eq!(read_owner(&path).unwrap().unwrap().pid, std::process::id());
     }
 }

@@ -9,6 +9,8 @@
 //! folder that a person names as a root may be a link. And what is written is durable only after a sync that
 //! returned `Ok`: of the file for its bytes and length, of the directory for its names.
 
+#[cfg(any(test, feature = "fault"))]
+pub mod fault;
 mod lock;
 mod os;
 
@@ -28,7 +30,8 @@ pub trait Disk: Send + Sync + Debug {
     /// Opens an existing regular file. A symbolic link there, or anything else that is no regular file, is an error.
     ///
     /// # Errors
-    /// `NotFound` if nothing is there; `InvalidInput` if it is no regular file; `ELOOP` if it is a symbolic link.
+    /// `NotFound` if nothing is there; `ELOOP` if it is a symbolic link; `InvalidInput`, or `IsADirectory` for writing, if it
+    /// is anything else that is no regular file.
     fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn DiskFile>>;
 
     /// Creates a file that did not exist, for appending and reading, with mode 0600 whatever the umask.

@@ -261,3 +261,198 @@ impl DiskFile for OsFile {
 fn wrong_access(what: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, what)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::ErrorKind;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    use std::path::PathBuf;
+    use std::process::Command;
+
+    use super::*;
+
+    fn folder() -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().to_owned();
+        (folder, path)
+    }
+
+    #[test]
+    fn appended_bytes_are_read_back_and_short_reads_end_the_file() {
+        let (_keep, root) = folder();
+        let disk: &dyn Disk = &OsDisk::new();
+        let file = disk.create_new(&root.join("log")).unwrap();
+        file.append_all(b"hello ").unwrap();
+        file.append_all(b"").unwrap();
+        assert_eq!(file.append(b"world").unwrap(), 5);
+        file.sync_data().unwrap();
+        file.sync_all().unwrap();
+        disk.sync_dir(&root).unwrap();
+
+        let read = disk.open(&root.join("log"), Access::Read).unwrap();
+        let mut buf = [0; 20];
+        assert_eq!(read.read_at(6, &mut buf).unwrap(), 5);
+        assert_eq!(read.read_at(11, &mut buf).unwrap(), 0);
+        assert_eq!(read.read_at(1 << 40, &mut buf).unwrap(), 0);
+        let mut exact = [0; 11];
+        read.read_exact_at(0, &mut exact).unwrap();
+        assert_eq!(&exact, b"hello world");
+        let past = read.read_exact_at(1, &mut exact).unwrap_err();
+        assert_eq!(past.kind(), ErrorKind::UnexpectedEof);
+        assert!(read.append(b"x").is_err(), "open for reading");
+        assert!(read.truncate(0).is_err(), "open for reading");
+    }
+
+    #[test]
+    fn writing_inside_a_file_and_at_its_end_take_different_descriptors() {
+        let (_keep, root) = folder();
+        let disk = OsDisk::new();
+        let path = root.join("log");
+        let end = disk.create_new(&path).unwrap();
+        end.append_all(b"0123456789").unwrap();
+        assert_eq!(end.write_at(2, b"xx").unwrap_err().kind(), ErrorKind::InvalidInput);
+
+        let inside = disk.open(&path, Access::Repair).unwrap();
+        assert_eq!(inside.append(b"xx").unwrap_err().kind(), ErrorKind::InvalidInput);
+        inside.write_at(2, b"ab").unwrap();
+        inside.truncate(5).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"01ab4");
+
+        let end = disk.open(&path, Access::Append).unwrap();
+        end.truncate(3).unwrap();
+        end.append_all(b"!").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"01a!");
+    }
+
+    #[test]
+    fn links_and_other_kinds_are_not_opened() {
+        let (_keep, root) = folder();
+        let disk = OsDisk::new();
+        fs::write(root.join("file"), b"").unwrap();
+        symlink("file", root.join("link")).unwrap();
+        for access in [Access::Read, Access::Append, Access::Repair] {
+            let error = disk.open(&root.join("link"), access).unwrap_err();
+            assert_eq!(error.raw_os_error(), Some(libc::ELOOP), "{access:?}");
+            assert!(disk.open(&root, access).is_err(), "a directory, {access:?}");
+            assert_eq!(disk.open(&root.join("none"), access).unwrap_err().kind(), ErrorKind::NotFound);
+        }
+        let pipe = root.join("pipe");
+        assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        for access in [Access::Read, Access::Append] {
+            // Would hang for the other end of the pipe without NONBLOCK.
+            assert_eq!(disk.open(&pipe, access).unwrap_err().kind(), ErrorKind::InvalidInput);
+        }
+        assert_eq!(disk.stamp(&pipe).unwrap().unwrap().kind, FileKind::Other);
+    }
+
+    #[test]
+    fn a_planted_link_is_never_created_through() {
+        let (_keep, root) = folder();
+        let disk = OsDisk::new();
+        fs::create_dir(root.join("elsewhere")).unwrap();
+        symlink("nowhere", root.join("dangling")).unwrap();
+        symlink("elsewhere", root.join("to_dir")).unwrap();
+        fs::write(root.join("source"), b"x").unwrap();
+        for planted in ["dangling", "to_dir"] {
+            let planted = root.join(planted);
+            assert_eq!(disk.create_new(&planted).unwrap_err().kind(), ErrorKind::AlreadyExists);
+            assert_eq!(
+                disk.link(&root.join("source"), &planted).unwrap_err().kind(),
+                ErrorKind::AlreadyExists
+            );
+            assert_eq!(disk.create_dir(&planted).unwrap_err().kind(), ErrorKind::NotADirectory);
+            assert!(disk.lock(&planted).is_err());
+            assert_eq!(disk.stamp(&planted).unwrap().unwrap().kind, FileKind::Symlink);
+        }
+        assert_eq!(disk.stamp(&root.join("nowhere")).unwrap(), None);
+        // A rename replaces the link, not what it points at; a root may be a link.
+        disk.rename(&root.join("source"), &root.join("dangling")).unwrap();
+        assert_eq!(disk.stamp(&root.join("dangling")).unwrap().unwrap().kind, FileKind::File);
+        assert_eq!(disk.read_dir(&root.join("to_dir")).unwrap(), []);
+        disk.sync_dir(&root.join("to_dir")).unwrap();
+        disk.remove_file(&root.join("to_dir")).unwrap();
+        assert!(root.join("elsewhere").is_dir());
+    }
+
+    #[test]
+    fn directories_are_made_listed_and_removed() {
+        let (_keep, root) = folder();
+        let disk = OsDisk::new();
+        let made = root.join("made");
+        assert!(disk.create_dir(&made).unwrap());
+        assert!(!disk.create_dir(&made).unwrap());
+        assert_eq!(disk.stamp(&made).unwrap().unwrap().mode & 0o077, 0);
+        fs::write(made.join("file"), b"").unwrap();
+        assert_eq!(disk.create_dir(&made.join("file")).unwrap_err().kind(), ErrorKind::NotADirectory);
+        assert_eq!(disk.create_dir(&root.join("no/parent")).unwrap_err().kind(), ErrorKind::NotFound);
+        assert!(disk.create_dir(&made.join("dir")).unwrap());
+        symlink("file", made.join("link")).unwrap();
+        let mut entries = disk.read_dir(&made).unwrap();
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        let kinds: Vec<_> = entries.iter().map(|e| (e.name.to_str().unwrap(), e.kind)).collect();
+        assert_eq!(kinds, [("dir", FileKind::Dir), ("file", FileKind::File), ("link", FileKind::Symlink)]);
+        assert_eq!(disk.remove_dir(&made).unwrap_err().kind(), ErrorKind::DirectoryNotEmpty);
+        disk.remove_dir(&made.join("dir")).unwrap();
+        assert_eq!(disk.read_dir(&made.join("dir")).unwrap_err().kind(), ErrorKind::NotFound);
+        assert_eq!(disk.read_dir(&made.join("file")).unwrap_err().kind(), ErrorKind::NotADirectory);
+    }
+
+    #[test]
+    fn a_stamp_follows_the_file_not_the_name() {
+        let (_keep, root) = folder();
+        let disk = OsDisk::new();
+        let file = disk.create_new(&root.join("a")).unwrap();
+        let fresh = file.stamp().unwrap();
+        assert_eq!((fresh.size, fresh.kind, fresh.mode), (0, FileKind::File, 0o600));
+        assert_eq!(disk.stamp(&root.join("a")).unwrap(), Some(fresh));
+        file.append_all(b"abc").unwrap();
+        let grown = file.stamp().unwrap();
+        assert_eq!(grown.size, 3);
+        assert!(grown.is_same_file(&fresh));
+        assert_ne!(grown, fresh);
+        disk.link(&root.join("a"), &root.join("b")).unwrap();
+        assert!(disk.stamp(&root.join("b")).unwrap().unwrap().is_same_file(&fresh));
+        let other = disk.create_new(&root.join("c")).unwrap();
+        disk.rename(&root.join("c"), &root.join("a")).unwrap();
+        assert!(disk.stamp(&root.join("a")).unwrap().unwrap().is_same_file(&other.stamp().unwrap()));
+        assert!(file.stamp().unwrap().is_same_file(&fresh));
+        assert_eq!(disk.stamp(&root.join("c")).unwrap(), None);
+    }
+
+    #[test]
+    fn maps_show_the_file_unless_the_host_wants_none() {
+        let (_keep, root) = folder();
+        fs::write(root.join("log"), b"mapped").unwrap();
+        let mapped = OsDisk::new().open(&root.join("log"), Access::Read).unwrap().map(3).unwrap();
+        assert_eq!(mapped.unwrap().bytes(), b"map");
+        let none = OsDisk::without_maps().open(&root.join("log"), Access::Read).unwrap().map(3).unwrap();
+        assert!(none.is_none());
+    }
+
+    /// The umask belongs to the whole process, so this test looks at itself in processes of their own.
+    #[test]
+    fn files_are_private_whatever_the_umask() {
+        const NAME: &str = "container::disk::os::tests::files_are_private_whatever_the_umask";
+        if let Some(root) = std::env::var_os("SESLOG_TEST_UMASK_ROOT") {
+            let root = PathBuf::from(root);
+            OsDisk::new().create_new(&root.join("file")).unwrap();
+            OsDisk::new().create_dir(&root.join("dir")).unwrap();
+            return;
+        }
+        for (umask, dir_mode) in [("000", 0o700), ("077", 0o700), ("777", 0)] {
+            let (_keep, root) = folder();
+            let script = format!("umask {umask}; exec \"$0\" \"$@\"");
+            let child = Command::new("sh")
+                .args(["-c", &script])
+                .arg(std::env::current_exe().unwrap())
+                .args(["--exact", NAME])
+                .env("SESLOG_TEST_UMASK_ROOT", &root)
+                .output()
+                .unwrap();
+            assert!(child.status.success(), "{child:?}");
+            let mode = |name| fs::symlink_metadata(root.join(name)).unwrap().permissions().mode() & 0o7777;
+            assert_eq!(mode("file"), 0o600, "umask {umask}");
+            assert_eq!(mode("dir"), dir_mode, "umask {umask}");
+        }
+    }
+}

@@ -311,3 +311,166 @@ fn restore_default(is_fault: bool) {
         unsafe { libc::raise(libc::SIGBUS) };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+    use std::process::{Command, Output};
+
+    use super::super::map::map_file;
+    use super::*;
+
+    const CHAINED: c_int = 42;
+    const SURVIVED: c_int = 43;
+
+    /// A page that its file does not have, in a map that is not ours.
+    fn foreign_fault() {
+        let file = tempfile::tempfile().unwrap();
+        let page = page_size().unwrap();
+        // SAFETY: a test's own file; the map is leaked on purpose, and reading it is meant to fault.
+        let map = unsafe { memmap2::MmapOptions::new().len(page).map(&file) }.unwrap();
+        std::hint::black_box(map[0]);
+    }
+
+    /// A SIGBUS that nobody's memory caused.
+    fn sent_signal() {
+        // SAFETY: takes a number.
+        unsafe { libc::raise(libc::SIGBUS) };
+    }
+
+    fn our_fault() {
+        let file = tempfile::tempfile().unwrap();
+        let map = map_file(&file, 1).unwrap().unwrap();
+        assert_eq!(map.bytes(), [0]);
+        assert!(map.is_shrunk());
+    }
+
+    extern "C" fn exit_with_info(signal: c_int, info: *mut libc::siginfo_t, _context: *mut c_void) {
+        assert_eq!(signal, libc::SIGBUS);
+        // SAFETY: chained with the kernel's own argument, which is what this test is about.
+        let info = unsafe { info.as_ref() }.unwrap();
+        assert_eq!(info.si_signo, libc::SIGBUS);
+        // SAFETY: ends the process at once, which a handler may do.
+        unsafe { libc::_exit(CHAINED) };
+    }
+
+    extern "C" fn exit_plainly(signal: c_int) {
+        assert_eq!(signal, libc::SIGBUS);
+        // SAFETY: as above.
+        unsafe { libc::_exit(CHAINED) };
+    }
+
+    static CALLS: AtomicUsize = AtomicUsize::new(0);
+
+    extern "C" fn count_call(_signal: c_int) {
+        CALLS.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn set_action(handler: libc::sighandler_t, flags: c_int) {
+        let mut action = current_action().unwrap();
+        action.sa_sigaction = handler;
+        action.sa_flags = flags;
+        // SAFETY: a valid action whose flags tell its handler's kind.
+        assert_eq!(unsafe { libc::sigaction(libc::SIGBUS, &raw const action, ptr::null_mut()) }, 0);
+    }
+
+    /// What the child process of each case does. It exits with `SURVIVED` if nothing ends it before.
+    fn run_case(case: &str) {
+        let with_info: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) = exit_with_info;
+        let plain: extern "C" fn(c_int) = exit_plainly;
+        let counting: extern "C" fn(c_int) = count_call;
+        let (handler, flags) = match case.split('/').next().unwrap() {
+            "runtime" => {
+                let found = current_action().unwrap();
+                (found.sa_sigaction, found.sa_flags)
+            }
+            "info" => (with_info as libc::sighandler_t, libc::SA_SIGINFO),
+            "plain" => (plain as libc::sighandler_t, 0),
+            "once" => (counting as libc::sighandler_t, libc::SA_RESETHAND),
+            "counting" => (counting as libc::sighandler_t, 0),
+            "default" => (libc::SIG_DFL, 0),
+            "ignore" => (libc::SIG_IGN, 0),
+            other => panic!("no case {other}"),
+        };
+        set_action(handler, flags);
+        our_fault();
+        match case.split('/').nth(1).unwrap() {
+            "foreign" => foreign_fault(),
+            "sent" => sent_signal(),
+            "sent_twice" => {
+                sent_signal();
+                assert_eq!(CALLS.load(Ordering::SeqCst), 1);
+                our_fault();
+                sent_signal();
+                assert_eq!(CALLS.load(Ordering::SeqCst), 2);
+            }
+            "replaced" => {
+                set_action(counting as libc::sighandler_t, 0);
+                assert!(!is_ready().unwrap());
+                let file = tempfile::tempfile().unwrap();
+                assert!(map_file(&file, 1).unwrap().is_none(), "nobody would guard it");
+            }
+            other => panic!("no case {other}"),
+        }
+        our_fault_if_guarded();
+        // SAFETY: ends the process at once, before the test harness reports success.
+        unsafe { libc::_exit(SURVIVED) };
+    }
+
+    fn our_fault_if_guarded() {
+        if is_ready().unwrap() {
+            our_fault();
+        }
+    }
+
+    fn output_of(case: &str) -> Output {
+        const NAME: &str =
+            "container::raw::guard::tests::a_signal_that_is_not_ours_goes_where_it_went_before";
+        Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", NAME])
+            .env("SESLOG_TEST_SIGBUS", case)
+            .output()
+            .unwrap()
+    }
+
+    /// The child is this very test in a process of its own.
+    #[test]
+    fn a_signal_that_is_not_ours_goes_where_it_went_before() {
+        if let Ok(case) = std::env::var("SESLOG_TEST_SIGBUS") {
+            run_case(&case);
+        }
+        // Rust's runtime lets the signal kill; a sanitizer has its own handler there, which reports and exits.
+        let runtime = output_of("runtime/foreign");
+        let is_reported = String::from_utf8_lossy(&runtime.stderr).contains("AddressSanitizer: BUS");
+        assert!(runtime.status.signal() == Some(libc::SIGBUS) || is_reported, "{runtime:?}");
+        for case in ["default/foreign", "default/sent", "ignore/foreign", "once/sent_twice"] {
+            assert_eq!(output_of(case).status.signal(), Some(libc::SIGBUS), "{case}");
+        }
+        for case in ["info/foreign", "info/sent", "plain/foreign", "plain/sent"] {
+            assert_eq!(output_of(case).status.code(), Some(CHAINED), "{case}");
+        }
+        for case in ["ignore/sent", "counting/sent_twice", "default/replaced"] {
+            assert_eq!(output_of(case).status.code(), Some(SURVIVED), "{case}");
+        }
+    }
+
+    #[test]
+    fn slots_are_used_again_and_know_their_range() {
+        let page = page_size().unwrap();
+        let watch = watch(page * 10, page + 1).unwrap();
+        assert_eq!(watch.0.end_over(page * 10), Some(page * 12));
+        assert_eq!(watch.0.end_over(page * 12 - 1), Some(page * 12));
+        assert_eq!(watch.0.end_over(page * 10 - 1), None);
+        assert_eq!(watch.0.end_over(page * 12), None);
+        let slot = watch.0;
+        drop(watch);
+        assert_eq!(slot.end_over(0), None);
+    }
+
+    #[test]
+    fn a_range_that_wraps_is_refused() {
+        let page = page_size().unwrap();
+        assert!(watch(page, usize::MAX).is_err());
+        assert!(watch(usize::MAX - page + 1, page * 2).is_err());
+    }
+}

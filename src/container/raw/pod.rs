@@ -31,7 +31,10 @@ macro_rules! little_endian {
             }
         }
 
-        const _: () = assert!(align_of::<$name>() == 1 && size_of::<$name>() == size_of::<$int>());
+        const _: () = {
+            assert!(align_of::<$name>() == 1 && size_of::<$name>() == size_of::<$int>());
+            assert!($name::new(<$int>::MAX).get() == <$int>::MAX && $name::new(<$int>::MIN).get() == <$int>::MIN);
+        };
     )*};
 }
 
