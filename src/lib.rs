@@ -1,5 +1,7 @@
 //! `seslog`: an embedded storage engine for the event logs of AI-agent sessions.
 
+pub mod container;
+mod error;
 pub mod format;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
@@ -7,4 +9,8 @@ pub mod fuzzing;
 pub mod json;
 pub mod limits;
 pub mod row;
+pub mod store;
+pub mod stream;
 pub mod units;
+
+pub use error::{Damage, Error, Result, Unsupported};

@@ -1,0 +1,51 @@
+//! The indexed container: a chain of segments, walked forward, hopped backward, and grown at the end.
+//!
+//! Spec: `format-spec/01-container.md` and `03-trailer.md`.
+
+mod hop;
+mod read;
+mod walk;
+mod write;
+
+pub(crate) use hop::{durable_hint, last_trailer};
+pub(crate) use read::IndexedReader;
+pub(crate) use walk::Walk;
+pub(crate) use write::IndexedWriter;
+
+use super::seek::jump;
+
+/// Where the trailers end that the next skip distances lead to: one for each term of the greedy split.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Jumps {
+    /// (segment, end of its trailer), ascending; at most 33.
+    ends: Vec<(u32, u64)>,
+}
+
+impl Jumps {
+    /// Enters the trailer of `segment`, the one behind the last entered, and returns its skip distance; 0 for segment 0.
+    pub(crate) fn push(&mut self, segment: u32, end: u64) -> u64 {
+        let target = jump(segment);
+        while self.ends.last().is_some_and(|&(top, _)| top > target) {
+            self.ends.pop();
+        }
+        let distance = self.ends.last().map_or(0, |&(_, target_end)| end.saturating_sub(target_end));
+        self.ends.push((segment, end));
+        distance
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances_lead_to_the_jump_targets() {
+        let end_of = |segment: u32| 100 + 7 * u64::from(segment) * u64::from(segment);
+        let mut jumps = Jumps::default();
+        for segment in 0..5_000 {
+            let distance = jumps.push(segment, end_of(segment));
+            assert_eq!(end_of(segment) - distance, end_of(jump(segment)), "segment {segment}");
+            assert!(jumps.ends.len() <= 33);
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! The head and the tail of a log, without its middle: what counting and listing read.
+//!
+//! Spec: `format-spec/01-container.md`, "Reading the two ends".
+
+use super::Encoding;
+use super::fault::{Fault, ReadError};
+use super::frame;
+use super::indexed::{Walk, last_trailer};
+use super::read::check_lines;
+use super::source::Source;
+use super::zstd::Decoder;
+use crate::limits::Limits;
+
+/// Bytes that one look at the end of a file reads first: most trailers and last rows lie in one page.
+const NEAR: u64 = 4 << 10;
+/// Bytes at the end of a file in which the last frame or row is searched before the forward walk has to answer.
+const FAR: u64 = 60 << 10;
+
+/// What the two ends of a log say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Probe {
+    /// The header line, newline included.
+    pub header: Vec<u8>,
+    /// What stands at the end.
+    pub last: Last,
+}
+
+/// The end of a log as its last bytes show it.
+///
+/// A look from behind can be deceived where a forward walk cannot, so every finding but [`Last::Unclear`] was proved by
+/// checksums and by rows that end where they must. It serves counting and listing, never a repair.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Last {
+    /// The log has a header and no rows.
+    HeaderOnly,
+    /// Whole lines that end the log, at least one.
+    Rows {
+        /// The lines; the last one ends with the log.
+        lines: Vec<u8>,
+        /// Events of the whole log by the last trailer, in the indexed encoding.
+        counted: Option<u64>,
+    },
+    /// The end is torn, damaged, unfinished, or further away than a look from behind may read.
+    Unclear,
+}
+
+/// Reads both ends of a log that its caller took for `encoding`.
+///
+/// Reads at most 64 KiB besides the header line and the last segment (or row), whatever the log's length.
+///
+/// # Errors
+/// The fault of the header: a log without one has no identity. Everything at the end is told by [`Probe::last`].
+pub fn probe(source: &mut dyn Source, encoding: Encoding, limits: Limits) -> Result<Probe, ReadError> {
+    match encoding {
+        Encoding::Indexed => indexed(source, limits),
+        Encoding::Zstd => framed(source, limits),
+        Encoding::Plain => plain(source, limits),
+    }
+}
+
+/// The header line of a log, newline included.
+///
+/// # Errors
+/// The fault of the first frame or line.
+pub fn header_line(
+    source: &mut dyn Source,
+    encoding: Encoding,
+    limits: Limits,
+) -> Result<Vec<u8>, ReadError> {
+    match encoding {
+        Encoding::Plain => plain_header(source, limits),
+        Encoding::Indexed | Encoding::Zstd => {
+            let first = frame::walk(source, 0)?;
+            decode(source, &mut Decoder::new(limits), &first, true, limits).map(<[u8]>::to_vec)
+        }
+    }
+}
+
+fn indexed(source: &mut dyn Source, limits: Limits) -> Result<Probe, ReadError> {
+    let (walk, first) = Walk::start(source)?;
+    let mut decoder = Decoder::new(limits);
+    let frame = first.frame.ok_or(ReadError::bad(0, Fault::HeaderLine))?;
+    let header = decode(source, &mut decoder, &frame, true, limits)?.to_vec();
+    let last = indexed_tail(source, &walk, &mut decoder, limits).or_else(unclear)?;
+    Ok(Probe { header, last })
+}
+
+fn indexed_tail(
+    source: &mut dyn Source,
+    walk: &Walk,
+    decoder: &mut Decoder,
+    limits: Limits,
+) -> Result<Last, ReadError> {
+    // One read fetches the last trailer and, mostly, the body before it.
+    let near = source.size().saturating_sub(walk.end()).min(NEAR);
+    source.get(source.size().saturating_sub(near), usize::try_from(near).unwrap_or(0))?;
+    let Some(last) = last_trailer(source, walk.id())? else { return Ok(Last::Unclear) };
+    if !last.trailer.commit {
+        return Ok(Last::Unclear);
+    }
+    let counted = last.trailer.next_seq;
+    let mut hop = last;
+    while hop.trailer.body_len == 0 {
+        hop = hop.previous(source, walk.id())?;
+    }
+    if hop.trailer.segment == 0 {
+        return Ok(if counted == 0 { Last::HeaderOnly } else { Last::Unclear });
+    }
+    let start = hop.trailer.body_start(hop.end).ok_or(ReadError::bad(0, Fault::Truncated))?;
+    // The chain from the segment before proves the body and its CRC.
+    let before = hop.previous(source, walk.id())?;
+    let mut check = Walk::behind(walk.id(), before.trailer, before.end);
+    let Some(frame) = check.step(source).ok().and_then(|segment| segment.frame) else {
+        return Ok(Last::Unclear);
+    };
+    debug_assert!(frame.start >= start, "the frame lies in the body");
+    let lines = decode(source, decoder, &frame, false, limits)?;
+    Ok(if lines.is_empty() {
+        Last::Unclear
+    } else {
+        Last::Rows { lines: lines.to_vec(), counted: Some(counted) }
+    })
+}
+
+fn framed(source: &mut dyn Source, limits: Limits) -> Result<Probe, ReadError> {
+    let mut decoder = Decoder::new(limits);
+    let first = frame::walk(source, 0)?;
+    let header = decode(source, &mut decoder, &first, true, limits)?.to_vec();
+    let last = framed_tail(source, first.end, &mut decoder, limits).or_else(unclear)?;
+    Ok(Probe { header, last })
+}
+
+/// Looks for the one frame that ends with the file.
+///
+/// A payload can hold a whole frame of its own, even one that ends with the file if the outer frame has no checksum. So
+/// the frame that is found must carry a checksum, and no earlier start in reach may walk over it to the same end: where
+/// there are two readings, the forward walk decides.
+fn framed_tail(
+    source: &mut dyn Source,
+    header_end: u64,
+    decoder: &mut Decoder,
+    limits: Limits,
+) -> Result<Last, ReadError> {
+    let len = source.size();
+    if header_end == len {
+        return Ok(Last::HeaderOnly);
+    }
+    let mut reach = NEAR;
+    loop {
+        let from = len.saturating_sub(reach).max(header_end);
+        let bytes = source.get(from, usize::try_from(len.saturating_sub(from)).unwrap_or(0))?;
+        let starts: Vec<u64> = memchr::memmem::find_iter(bytes, &frame::MAGIC)
+            .map(|at| from.saturating_add(at as u64))
+            .collect();
+        let mut ends_with_file = Vec::new();
+        for start in starts {
+            match frame::walk(source, start) {
+                Ok(frame) if frame.end == len => ends_with_file.push(frame),
+                _ => {}
+            }
+        }
+        match ends_with_file.as_slice() {
+            [] if from > header_end && reach < FAR => reach = reach.saturating_mul(4).min(FAR),
+            [frame] if frame.has_checksum => {
+                let lines = decode(source, decoder, frame, false, limits)?;
+                // DSH's streaming compressor leaves an empty frame at the end of a migrated log.
+                return Ok(if lines.is_empty() {
+                    Last::Unclear
+                } else {
+                    Last::Rows { lines: lines.to_vec(), counted: None }
+                });
+            }
+            _ => return Ok(Last::Unclear),
+        }
+    }
+}
+
+fn plain_header(source: &mut dyn Source, limits: Limits) -> Result<Vec<u8>, ReadError> {
+    let len = source.size();
+    let mut want = NEAR;
+    loop {
+        let bytes = source.get(0, usize::try_from(want.min(len)).unwrap_or(0))?;
+        if let Some(line) = memchr::memchr(b'\n', bytes).and_then(|newline| bytes.get(..=newline)) {
+            return Ok(line.to_vec());
+        }
+        if want >= len {
+            return Err(ReadError::bad(0, Fault::HeaderLine));
+        }
+        if want >= limits.header_bytes_max {
+            return Err(ReadError::bad(0, Fault::LineLimit { limit: limits.header_bytes_max }));
+        }
+        want = want.saturating_mul(4);
+    }
+}
+
+fn plain(source: &mut dyn Source, limits: Limits) -> Result<Probe, ReadError> {
+    let header = plain_header(source, limits)?;
+    let len = source.size();
+    let header_end = header.len() as u64;
+    let mut reach = NEAR;
+    let last = loop {
+        if header_end == len {
+            break Last::HeaderOnly;
+        }
+        let from = len.saturating_sub(reach).max(header_end);
+        let bytes = source.get(from, usize::try_from(len.saturating_sub(from)).unwrap_or(0))?;
+        let Some((b'\n', before)) = bytes.split_last() else { break Last::Unclear };
+        match memchr::memrchr(b'\n', before) {
+            None if from > header_end && reach < limits.row_bytes_max => reach = reach.saturating_mul(4),
+            None if from > header_end => break Last::Unclear,
+            newline => {
+                let start = newline.map_or(0, |newline| newline.saturating_add(1));
+                let lines = bytes.get(start..).unwrap_or_default().to_vec();
+                break Last::Rows { lines, counted: None };
+            }
+        }
+    };
+    Ok(Probe { header, last })
+}
+
+fn decode<'d>(
+    source: &mut dyn Source,
+    decoder: &'d mut Decoder,
+    frame: &frame::Frame,
+    is_header: bool,
+    limits: Limits,
+) -> Result<&'d [u8], ReadError> {
+    let len =
+        usize::try_from(frame.stored_len()).map_err(|_| ReadError::bad(frame.start, Fault::FrameData))?;
+    let stored = source.get(frame.start, len)?;
+    let content = decoder.decode(frame, stored).map_err(|fault| ReadError::bad(frame.start, fault))?;
+    check_lines(is_header, content, limits).map_err(|fault| ReadError::bad(frame.start, fault))?;
+    Ok(content)
+}
+
+/// Whatever is wrong with the end is the forward walk's to name; an operating system that refuses is not.
+fn unclear(error: ReadError) -> Result<Last, ReadError> {
+    match error {
+        ReadError::Bad { .. } => Ok(Last::Unclear),
+        ReadError::Io(_) => Err(error),
+    }
+}

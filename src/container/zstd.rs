@@ -1,0 +1,264 @@
+//! Zstandard, bounded: one frame in, its content out, contexts and buffers reused.
+//!
+//! Spec: `format-spec/02-frames.md`, "Content".
+
+use zstd_safe::zstd_sys::ZSTD_ErrorCode;
+use zstd_safe::{CCtx, CParameter, DCtx, DParameter, InBuffer, OutBuffer, ResetDirective};
+
+use super::fault::Fault;
+use super::frame::Frame;
+use crate::limits::Limits;
+
+/// The level that peers and DSH use by default.
+pub const LEVEL_DEFAULT: i32 = 3;
+
+/// Decompresses frames one after the other into one buffer.
+pub(crate) struct Decoder {
+    context: DCtx<'static>,
+    content: Vec<u8>,
+    limits: Limits,
+}
+
+impl Decoder {
+    /// A context of about 150 KiB; content memory grows to the largest frame that is decoded.
+    pub(crate) fn new(limits: Limits) -> Self {
+        let mut context = DCtx::create();
+        // A power of two that fits 32 bits by its type's documentation; a limit beyond what zstd knows is clamped to that.
+        let window_log = limits.window_bytes_max.max(1 << 10).ilog2().min(31);
+        let set = context.set_parameter(DParameter::WindowLogMax(window_log));
+        debug_assert!(set.is_ok(), "zstd accepts window logs 10 to 31");
+        Self { context, content: Vec::new(), limits }
+    }
+
+    /// Returns the content of one frame, checked against its checksum and its stated size.
+    ///
+    /// `stored` is the frame as the structural walk found it. The result is valid until the next call.
+    ///
+    /// # Errors
+    /// [`Fault::ContentLimit`] and [`Fault::WindowLimit`] before memory is spent, [`Fault::FrameChecksum`],
+    /// [`Fault::FrameData`], [`Fault::ContentSize`].
+    pub(crate) fn decode(&mut self, frame: &Frame, stored: &[u8]) -> Result<&[u8], Fault> {
+        let limit = self.limits.frame_content_bytes_max;
+        if frame.window_bytes > self.limits.window_bytes_max
+            && frame.content_size.is_none_or(|size| size > limit)
+        {
+            return Err(Fault::WindowLimit {
+                window: frame.window_bytes,
+                limit: self.limits.window_bytes_max,
+            });
+        }
+        if frame.dictionary != 0 {
+            return Err(Fault::Dictionary { id: frame.dictionary });
+        }
+        if let Some(content) = frame.content_size
+            && content > limit
+        {
+            return Err(Fault::ContentLimit { content, limit });
+        }
+        match frame.content_size {
+            Some(size) if self.is_trusted(size, stored.len() as u64) => self.decode_at_once(size, stored),
+            stated => self.decode_in_steps(stated, stored),
+        }
+    }
+
+    /// What the last successful [`Decoder::decode`] returned.
+    pub(crate) fn content(&self) -> &[u8] {
+        &self.content
+    }
+
+    /// The bounds that hold for every frame.
+    pub(crate) fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    fn is_trusted(&self, size: u64, stored: u64) -> bool {
+        const TRUSTED_BYTES: u64 = 1 << 20;
+        size <= TRUSTED_BYTES || size <= stored.saturating_mul(self.limits.frame_trusted_ratio)
+    }
+
+    fn decode_at_once(&mut self, size: u64, stored: &[u8]) -> Result<&[u8], Fault> {
+        let too_large = Fault::ContentLimit { content: size, limit: usize::MAX as u64 };
+        let size_in_memory = usize::try_from(size).map_err(|_| too_large)?;
+        self.content.clear();
+        self.content.reserve(size_in_memory);
+        match self.context.decompress(&mut self.content, stored) {
+            Ok(got) if got as u64 == size => Ok(&self.content),
+            Ok(got) => Err(Fault::ContentSize { stated: size, got: got as u64 }),
+            Err(code) => Err(fault_of(code)),
+        }
+    }
+
+    fn decode_in_steps(&mut self, stated: Option<u64>, stored: &[u8]) -> Result<&[u8], Fault> {
+        const FIRST_STEP: usize = 256 << 10;
+        let limit = self.limits.frame_content_bytes_max;
+        let reset = self.context.reset(ResetDirective::SessionOnly);
+        debug_assert!(reset.is_ok(), "a session can always be reset");
+        self.content.clear();
+        self.content.reserve(FIRST_STEP);
+        let mut input = InBuffer::around(stored);
+        let mut filled = 0;
+        loop {
+            let mut output = OutBuffer::around_pos(&mut self.content, filled);
+            let hint = self.context.decompress_stream(&mut output, &mut input).map_err(fault_of)?;
+            filled = output.pos();
+            if filled as u64 > limit {
+                return Err(Fault::ContentLimit { content: filled as u64, limit });
+            }
+            if hint == 0 {
+                break;
+            }
+            if filled == self.content.capacity() {
+                // Doubling; `reserve` counts from the length, which the output buffer keeps at `filled`.
+                self.content.reserve(filled.max(FIRST_STEP));
+            } else if input.pos == stored.len() {
+                // All input is taken, there is room for output, and the frame is not done: its blocks lied.
+                return Err(Fault::FrameData);
+            }
+        }
+        match stated {
+            Some(stated) if stated != filled as u64 => Err(Fault::ContentSize { stated, got: filled as u64 }),
+            _ => Ok(&self.content),
+        }
+    }
+}
+
+/// What a frame that is cut short still gives, as far as the decoder goes; nothing of it is proved by a checksum.
+///
+/// `stored` begins with the frame's magic. At most [`Limits::frame_content_bytes_max`] bytes come out.
+#[must_use]
+pub fn salvage_frame(stored: &[u8], limits: &Limits) -> Vec<u8> {
+    let mut decoder = Decoder::new(*limits);
+    // Fails at the missing end; what came out before stays.
+    let _ = decoder.decode_in_steps(None, stored);
+    decoder.content
+}
+
+impl std::fmt::Debug for Decoder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Decoder").field("content_capacity", &self.content.capacity()).finish_non_exhaustive()
+    }
+}
+
+/// Compresses content into checksummed frames that state their content size.
+pub(crate) struct Encoder {
+    context: CCtx<'static>,
+}
+
+impl Encoder {
+    /// `level` is clamped to what Zstandard knows, see [`zstd_safe::min_c_level`].
+    pub(crate) fn new(level: i32) -> Self {
+        let mut context = CCtx::create();
+        let level = level.clamp(zstd_safe::min_c_level(), zstd_safe::max_c_level());
+        for parameter in [
+            CParameter::CompressionLevel(level),
+            CParameter::ChecksumFlag(true),
+            CParameter::ContentSizeFlag(true),
+        ] {
+            let set = context.set_parameter(parameter);
+            debug_assert!(set.is_ok(), "clamped and boolean parameters are accepted");
+        }
+        Self { context }
+    }
+
+    /// Appends one frame that holds `content` to `out`.
+    pub(crate) fn encode(&mut self, content: &[u8], out: &mut Vec<u8>) {
+        let start = out.len();
+        out.reserve(zstd_safe::compress_bound(content.len()));
+        let mut input = InBuffer::around(content);
+        let mut output = OutBuffer::around_pos(out, start);
+        let end = zstd_safe::zstd_sys::ZSTD_EndDirective::ZSTD_e_end;
+        let left = self.context.compress_stream2(&mut output, &mut input, end);
+        assert!(left == Ok(0), "compress_bound() leaves room for the whole frame: {left:?}");
+    }
+}
+
+impl std::fmt::Debug for Encoder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Encoder").finish_non_exhaustive()
+    }
+}
+
+fn fault_of(code: usize) -> Fault {
+    if zstd_safe::is_error_kind(code, ZSTD_ErrorCode::ZSTD_error_checksum_wrong) {
+        Fault::FrameChecksum
+    } else {
+        Fault::FrameData
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::container::frame;
+
+    fn decode_all(stored: &[u8], limits: Limits) -> Result<Vec<u8>, Fault> {
+        let frame = frame::walk(&mut { stored }, 0).expect("structure is sound");
+        Decoder::new(limits).decode(&frame, stored).map(<[u8]>::to_vec)
+    }
+
+    fn encoded(content: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        Encoder::new(LEVEL_DEFAULT).encode(content, &mut out);
+        out
+    }
+
+    #[test]
+    fn frames_state_size_and_checksum_and_come_back_whole() {
+        for len in [0, 1, 255, 256, 65_791, 65_792, 3_000_000] {
+            let content: Vec<u8> = (0..len).map(|i: u32| (i % 251) as u8).collect();
+            let stored = encoded(&content);
+            let frame = frame::walk(&mut &stored[..], 0).unwrap();
+            assert!(frame.has_checksum);
+            assert_eq!((frame.content_size, frame.end), (Some(u64::from(len)), stored.len() as u64));
+            assert_eq!(decode_all(&stored, Limits::DEFAULT).unwrap(), content);
+        }
+    }
+
+    #[test]
+    fn encoder_appends_behind_what_is_there() {
+        let mut out = b"before".to_vec();
+        Encoder::new(99).encode(b"row\n", &mut out);
+        assert_eq!(&out[..6], b"before");
+        assert_eq!(decode_all(&out[6..], Limits::DEFAULT).unwrap(), b"row\n");
+    }
+
+    #[test]
+    fn every_flipped_bit_of_content_or_checksum_is_found() {
+        let stored = encoded(b"{\"type\":\"a\"}\n{\"type\":\"b\"}\n");
+        let frame = frame::walk(&mut &stored[..], 0).unwrap();
+        for bit in 9 * 8..stored.len() * 8 {
+            let mut bad = stored.clone();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            let result = Decoder::new(Limits::DEFAULT).decode(&frame, &bad).map(<[u8]>::to_vec);
+            assert!(result.is_err(), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn a_bomb_is_refused_by_its_claim_and_by_its_output() {
+        let stored = encoded(&vec![0; 64 << 20]);
+        assert!(stored.len() < 8 << 10);
+        let limits = Limits { frame_content_bytes_max: 1 << 20, ..Limits::DEFAULT };
+        assert_eq!(
+            decode_all(&stored, limits),
+            Err(Fault::ContentLimit { content: 64 << 20, limit: 1 << 20 })
+        );
+        // The same content without a stated size, as DSH writes frames.
+        let mut unstated = Vec::with_capacity(64 << 10);
+        let mut context = CCtx::create();
+        context.set_parameter(CParameter::ContentSizeFlag(false)).unwrap();
+        context.compress2(&mut unstated, &vec![0; 8 << 20]).unwrap();
+        assert!(matches!(decode_all(&unstated, limits), Err(Fault::ContentLimit { limit: 1_048_576, .. })));
+        assert_eq!(decode_all(&unstated, Limits::DEFAULT).unwrap().len(), 8 << 20);
+    }
+
+    #[test]
+    fn a_frame_that_lies_about_its_size_is_refused() {
+        let mut stored = encoded(b"0123456789\n");
+        assert_eq!(stored[5], 11);
+        for lie in [10, 12, 0] {
+            stored[5] = lie;
+            assert!(decode_all(&stored, Limits::DEFAULT).is_err(), "{lie}");
+        }
+    }
+}

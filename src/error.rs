@@ -1,0 +1,301 @@
+//! The one public error boundary: everything that a store, a handle or a verb can fail with.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::container::disk::LockOwner;
+use crate::container::{Fault, ReadError};
+use crate::row::{CutFault, HeaderFault, RowFault};
+use crate::units::Generation;
+
+/// What every fallible call of a store returns.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a store refused.
+///
+/// `Display` tells this layer only; [`std::error::Error::source`] holds the cause. Ids are shown with control characters
+/// escaped, so that no id can drive a terminal.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A session of that id is stored, pending, or being created.
+    #[error("session {id} exists already")]
+    AlreadyExists {
+        /// The id, printable.
+        id: String,
+    },
+    /// Another handle, instance or process writes that session.
+    #[error("session {id} is open for writing elsewhere{}", owner_words(.owner.as_ref()))]
+    AlreadyOwned {
+        /// The id, printable.
+        id: String,
+        /// Who says to hold the lock, where it is another process and says so.
+        owner: Option<LockOwner>,
+    },
+    /// No log of that session is visible here.
+    #[error("no session {id} is stored here")]
+    NotFound {
+        /// The id, printable.
+        id: String,
+    },
+    /// A writing operation on a handle that reads.
+    #[error("session {id} is open for reading; {operation} needs a handle that writes")]
+    ReadOnly {
+        /// The id, printable.
+        id: String,
+        /// The operation's name.
+        operation: &'static str,
+    },
+    /// An operation on a handle that was closed, or that began to close.
+    #[error("{operation} on a closed handle of session {id}")]
+    HandleClosed {
+        /// The id, printable.
+        id: String,
+        /// The operation's name.
+        operation: &'static str,
+    },
+    /// A write or a sync failed and could not be undone, so what the disk holds is not known. Close and open again.
+    #[error("an earlier write to session {id} failed; open it again to go on")]
+    Poisoned {
+        /// The id, printable.
+        id: String,
+    },
+    /// Committed bytes or rows are damaged. Nothing was dropped.
+    #[error("{}: corrupt at byte {offset}; the {intact} events before it are intact and can be salvaged", .path.display())]
+    Corruption {
+        /// The log.
+        path: PathBuf,
+        /// Byte offset in the file.
+        offset: u64,
+        /// Events before the damage.
+        intact: u64,
+        /// What is wrong there.
+        source: Damage,
+    },
+    /// The end of the log is damaged and nothing proves that a crash did it. It can be read up to there.
+    #[error(
+        "{}: the end is damaged at byte {offset}, and it may have been acknowledged; the {intact} events before it are intact",
+        .path.display()
+    )]
+    DamagedTail {
+        /// The log.
+        path: PathBuf,
+        /// Byte offset in the file.
+        offset: u64,
+        /// Events before the damage.
+        intact: u64,
+        /// What is wrong there.
+        source: Damage,
+    },
+    /// The last append was cut short. What it was writing was never acknowledged; the next append repairs the log.
+    #[error(
+        "{}: the last append was cut short: {torn} torn bytes from byte {offset} on, behind {intact} intact events",
+        .path.display()
+    )]
+    TornTail {
+        /// The log.
+        path: PathBuf,
+        /// Byte offset behind the last whole record.
+        offset: u64,
+        /// Bytes from there to the end of the file; 0 where only the end of the append is missing.
+        torn: u64,
+        /// Events before.
+        intact: u64,
+    },
+    /// The log is intact, and this build cannot interpret it.
+    #[error("{}: {reason}", .path.display())]
+    FormatUnsupported {
+        /// The log.
+        path: PathBuf,
+        /// What is not understood.
+        reason: Unsupported,
+    },
+    /// The log is of an older generation and must be migrated before it can be opened.
+    #[error("{}: generation {stored} must be migrated to {newest} before it can be opened", .path.display())]
+    NeedsMigration {
+        /// The log.
+        path: PathBuf,
+        /// Its generation.
+        stored: Generation,
+        /// The generation that this build opens.
+        newest: Generation,
+    },
+    /// An argument that no session can have.
+    #[error("{what}")]
+    InvalidArgument {
+        /// What is wrong with it.
+        what: String,
+    },
+    /// A row of a batch is not what its log may hold. Nothing of the batch was stored.
+    #[error("row {index} of the batch cannot be stored")]
+    InvalidRow {
+        /// Place in the batch, from 0.
+        index: usize,
+        /// What is wrong with it.
+        source: RowFault,
+    },
+    /// A batch does not continue the log. Nothing of it was stored.
+    #[error("session {id} continues with seq {expected}, but row {index} of the batch has seq {actual}")]
+    SeqMismatch {
+        /// The id, printable.
+        id: String,
+        /// The seq that the log continues with at that row.
+        expected: u64,
+        /// Place in the batch, from 0.
+        index: usize,
+        /// The row's seq.
+        actual: u64,
+    },
+    /// A log does not stand where its name, its header or its bytes say.
+    #[error("{}: {what}", .path.display())]
+    IdentityMismatch {
+        /// The log.
+        path: PathBuf,
+        /// Both sides of the disagreement.
+        what: String,
+    },
+    /// One id is stored in two places.
+    #[error("session {id} is stored twice: {} and {}", .first.display(), .second.display())]
+    DuplicateId {
+        /// The id, printable.
+        id: String,
+        /// One place.
+        first: PathBuf,
+        /// The other.
+        second: PathBuf,
+    },
+    /// The folder's files do not make one log.
+    #[error("{}: {what}", .path.display())]
+    Layout {
+        /// The folder or file.
+        path: PathBuf,
+        /// What does not fit.
+        what: String,
+    },
+    /// The log became shorter than what this handle has seen.
+    #[error("{}: the log shrank from {seen} to {found} events under an open handle", .path.display())]
+    Shrank {
+        /// The log.
+        path: PathBuf,
+        /// Events seen before.
+        seen: u64,
+        /// Events found now.
+        found: u64,
+    },
+    /// Somebody else changed the file since this handle wrote it last. Nothing was written.
+    #[error("{}: another program changed the log: {what}", .path.display())]
+    Foreign {
+        /// The log.
+        path: PathBuf,
+        /// What this handle left, and what it found.
+        what: String,
+    },
+    /// The caller's own cancellation.
+    #[error("cancelled")]
+    Cancelled,
+    /// The operating system refused.
+    #[error("{}: {action} failed", .path.display())]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// What was tried.
+        action: &'static str,
+        /// The refusal.
+        source: io::Error,
+    },
+    /// Several things failed on their own.
+    #[error("{} operations failed", .0.len())]
+    Aggregate(Vec<Error>),
+}
+
+/// What is wrong with committed data, wherever it was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Damage {
+    /// In the bytes of the container.
+    #[error(transparent)]
+    Bytes(#[from] Fault),
+    /// In the header line.
+    #[error(transparent)]
+    Header(#[from] HeaderFault),
+    /// In a row.
+    #[error(transparent)]
+    Row(#[from] RowFault),
+    /// In the fork cut.
+    #[error(transparent)]
+    Cut(#[from] CutFault),
+}
+
+/// Why an intact log cannot be interpreted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unsupported {
+    /// Written by a newer program.
+    #[error("generation {stored} is newer than {newest}, the newest this build reads; upgrade seslog")]
+    Newer {
+        /// The stored generation.
+        stored: Generation,
+        /// The newest that this build reads.
+        newest: Generation,
+    },
+    /// The container asks for something that this build does not know.
+    #[error("the container asks for what this build does not know, at byte {at}")]
+    Container {
+        /// Byte offset in the file.
+        at: u64,
+        /// What it asks for.
+        source: Fault,
+    },
+    /// A header or a row has a member that this build does not know, or exceeds a limit of this reader.
+    #[error("what stands at byte {at} is not understood")]
+    Shape {
+        /// Byte offset in the file.
+        at: u64,
+        /// What is not understood.
+        source: Damage,
+    },
+    /// An event that must be understood is not.
+    #[error("event {seq} has the unknown type {event_type}, and it is not marked as ignorable")]
+    EventType {
+        /// The event's seq.
+        seq: u64,
+        /// Its type, printable.
+        event_type: String,
+    },
+}
+
+impl Error {
+    /// An operating-system refusal while doing `action` to `path`.
+    pub(crate) fn io(path: impl Into<PathBuf>, action: &'static str) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Io { path, action, source }
+    }
+
+    /// A failed read of the log at `path`, of which `intact` events were read before.
+    pub(crate) fn read(path: impl Into<PathBuf>, intact: u64, error: ReadError) -> Self {
+        let path = path.into();
+        match error {
+            ReadError::Io(source) => Self::Io { path, action: "reading", source },
+            ReadError::Bad { at, fault } if fault.is_unsupported() => {
+                Self::FormatUnsupported { path, reason: Unsupported::Container { at, source: fault } }
+            }
+            ReadError::Bad { at, fault } => {
+                Self::Corruption { path, offset: at, intact, source: Damage::Bytes(fault) }
+            }
+        }
+    }
+
+    /// `None` for no failures, the failure itself for one, [`Error::Aggregate`] for more.
+    pub(crate) fn aggregate(mut errors: Vec<Self>) -> Option<Self> {
+        match errors.len() {
+            0 | 1 => errors.pop(),
+            _ => Some(Self::Aggregate(errors)),
+        }
+    }
+}
+
+fn owner_words(owner: Option<&LockOwner>) -> String {
+    owner.map_or_else(String::new, |owner| {
+        format!(" (process {} on {})", owner.pid, owner.host.escape_default())
+    })
+}

@@ -1,0 +1,140 @@
+//! Events in memory: one block of text, and where each event stands in it.
+
+use crate::limits::Limits;
+use crate::row::{Check, Event, PhysicalRow};
+use crate::units::{Seq, UnixMs};
+
+/// A run of events, all alive together: their rows in one allocation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Events {
+    text: Vec<u8>,
+    /// Exclusive end of each event's row in `text`, newline included.
+    ends: Vec<usize>,
+}
+
+impl Events {
+    /// Number of events.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// The rows, each with its newline.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.text
+    }
+
+    /// The row of the event at `index`, without its newline.
+    #[must_use]
+    pub fn row(&self, index: usize) -> Option<&[u8]> {
+        let end = *self.ends.get(index)?;
+        let start = index.checked_sub(1).map_or(Some(0), |before| self.ends.get(before).copied())?;
+        self.text.get(start..end.checked_sub(1)?)
+    }
+
+    /// The rows without their newlines, in order.
+    pub fn rows(&self) -> impl ExactSizeIterator<Item = &[u8]> + '_ {
+        (0..self.len()).map(|index| self.row(index).unwrap_or_default())
+    }
+
+    /// The events, in order.
+    ///
+    /// # Panics
+    /// Never: only rows that were read as events get in.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Event<'_>> + '_ {
+        self.rows()
+            .map(|row| Event::read(row, Check::Envelope, &Limits::DEFAULT).expect("it was read as an event"))
+    }
+
+    /// Adds the events of a stored row that lie in `[from, to)`; packed rows are expanded.
+    pub(crate) fn push_row(&mut self, row: &PhysicalRow<'_>, from: u64, to: u64) {
+        match row {
+            PhysicalRow::Event(event) => {
+                if (from..to).contains(&event.seq().get()) {
+                    self.push_line(event.line().as_bytes());
+                }
+            }
+            PhysicalRow::Packed(packed) => {
+                for member in packed.members() {
+                    if (from..to).contains(&member.seq.get()) {
+                        packed.write_member(&member, &mut self.text);
+                        self.end_row();
+                    }
+                }
+            }
+        }
+    }
+
+    /// Adds a row that was read as an event.
+    pub(crate) fn push_line(&mut self, line: &[u8]) {
+        self.text.extend_from_slice(line);
+        self.end_row();
+    }
+
+    /// The events in `[from, to)`, counted from the first one here.
+    pub(crate) fn slice(&self, from: usize, to: usize) -> Self {
+        let to = to.min(self.len());
+        let start =
+            from.checked_sub(1).map_or(0, |before| self.ends.get(before).copied().unwrap_or(self.text.len()));
+        let ends = self.ends.get(from..to).unwrap_or_default();
+        let text = ends.last().and_then(|&end| self.text.get(start..end)).unwrap_or_default();
+        Self { text: text.to_vec(), ends: ends.iter().map(|end| end.saturating_sub(start)).collect() }
+    }
+
+    fn end_row(&mut self) {
+        self.text.push(b'\n');
+        self.ends.push(self.text.len());
+    }
+}
+
+/// Rows on their way into a log, checked: text and marks as a container takes them.
+#[derive(Debug, Default)]
+pub(crate) struct Checked {
+    pub(crate) content: Vec<u8>,
+    pub(crate) marks: Vec<crate::container::RowMark>,
+    pub(crate) next_seq: u64,
+    pub(crate) last_time: Option<UnixMs>,
+}
+
+/// Why a row of a batch does not continue the log.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum CheckedFault {
+    Seq { actual: Seq },
+}
+
+impl Checked {
+    /// An empty batch that must begin with seq `next`.
+    pub(crate) fn starting_at(next: u64) -> Self {
+        Self { next_seq: next, ..Self::default() }
+    }
+
+    /// Adds a row that was read.
+    pub(crate) fn push(&mut self, row: &PhysicalRow<'_>) -> Result<(), CheckedFault> {
+        let actual = row.first_seq();
+        if actual.get() != self.next_seq {
+            return Err(CheckedFault::Seq { actual });
+        }
+        self.content.extend_from_slice(row.line().as_bytes());
+        self.content.push(b'\n');
+        self.next_seq = row.next_seq();
+        self.last_time = Some(row.last_time());
+        self.marks.push(crate::container::RowMark {
+            end: self.content.len(),
+            events: u32::try_from(row.event_count()).unwrap_or(u32::MAX),
+            last_time: row.last_time().get(),
+        });
+        Ok(())
+    }
+
+    /// The batch as a container takes it.
+    pub(crate) fn batch(&self) -> crate::container::Batch<'_> {
+        crate::container::Batch { content: &self.content, rows: &self.marks }
+    }
+}

@@ -1,0 +1,413 @@
+//! One open session: `read`, `append`, `flush`, `close`.
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
+
+use super::append::Appender;
+use super::events::{Checked, CheckedFault, Events};
+use super::folder::Folder;
+use super::layout::{LOCK_NAME, log_name, printable};
+use super::lease::Claim;
+use super::log_file::LogFile;
+use super::publish::{Draft, create_dirs};
+use super::scan::{Item, Report, ScanOptions, scan_to_writer};
+use super::store::Shared;
+use crate::container::disk::{Access, DiskLock, LockAttempt};
+use crate::container::{LogId, create};
+use crate::error::{Error, Result};
+use crate::row::{Check, Header, PhysicalRow};
+use crate::units::Generation;
+
+/// What a handle may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SessionAccess {
+    /// Read; any number of handles in any number of processes, beside a writer.
+    Read,
+    /// Read and append; one handle at a time, in all processes.
+    Write,
+}
+
+/// An open session.
+///
+/// May be shared between threads; operations of one handle run one after the other, in the order in which they were
+/// called. Dropping the handle frees the session without reporting errors: call [`SessionHandle::close`].
+#[derive(Debug)]
+pub struct SessionHandle {
+    shared: Arc<Shared>,
+    header: Header,
+    shown_id: String,
+    inherited: u64,
+    access: SessionAccess,
+    closing: AtomicBool,
+    state: Mutex<HandleState>,
+}
+
+#[derive(Debug)]
+struct HandleState {
+    /// Folder of the session.
+    folder: PathBuf,
+    /// The most events that this handle has seen.
+    seen: u64,
+    write: Option<WriteState>,
+    closed: bool,
+}
+
+#[derive(Debug)]
+struct WriteState {
+    /// Seq of the next event.
+    next_seq: u64,
+    /// Absent until something is on disk.
+    appender: Option<Appender>,
+    /// Events that were read when the handle was opened, until the first append.
+    primed: Option<Events>,
+    lock: Option<Box<dyn DiskLock>>,
+    claim: Claim,
+}
+
+/// Logs whose rows take more than this are not kept in memory for the reads before a handle's first append.
+const PRIMED_BYTES_MAX: u64 = 32 << 20;
+
+impl SessionHandle {
+    /// A new session, of which nothing is on disk before its first append or flush.
+    pub(super) fn pending(
+        shared: Arc<Shared>,
+        header: Header,
+        inherited: u64,
+        folder: PathBuf,
+        claim: Claim,
+    ) -> Self {
+        let write = WriteState { next_seq: 0, appender: None, primed: None, lock: None, claim };
+        Self::new(shared, header, inherited, SessionAccess::Write, folder, Some(write))
+    }
+
+    /// Opens a stored session for reading. Nothing but its head and tail is read before the first [`SessionHandle::read`].
+    pub(super) fn for_reading(shared: Arc<Shared>, header: Header, inherited: u64, folder: PathBuf) -> Self {
+        Self::new(shared, header, inherited, SessionAccess::Read, folder, None)
+    }
+
+    /// Opens a stored session for writing: takes the lock, then reads and checks the whole log.
+    ///
+    /// # Errors
+    /// [`Error::AlreadyOwned`], [`Error::Corruption`], [`Error::DamagedTail`], [`Error::NeedsMigration`] and the others that
+    /// say why a log cannot be written to.
+    pub(super) fn for_writing(shared: Arc<Shared>, folder: &Path, claim: Claim) -> Result<Self> {
+        let lock = take_lock(&shared, folder, claim.shown_id())?;
+        let opened = Self::open_locked(&shared, folder);
+        match opened {
+            Ok((header, report, appender, primed)) => {
+                let write = WriteState {
+                    next_seq: report.events,
+                    appender: Some(appender),
+                    primed: (report.content_bytes <= PRIMED_BYTES_MAX).then_some(primed),
+                    lock: Some(lock),
+                    claim,
+                };
+                let folder = folder.to_path_buf();
+                let handle =
+                    Self::new(shared, header, report.inherited, SessionAccess::Write, folder, Some(write));
+                handle.state.lock().seen = report.events;
+                Ok(handle)
+            }
+            Err(error) => match lock.release() {
+                Ok(()) => Err(error),
+                Err(second) => {
+                    let second = Error::io(folder.join(LOCK_NAME), "releasing")(second);
+                    Err(Error::Aggregate(vec![error, second]))
+                }
+            },
+        }
+    }
+
+    fn open_locked(shared: &Arc<Shared>, folder: &Path) -> Result<(Header, Report, Appender, Events)> {
+        // Chosen again under the lock: a successor may have been published since.
+        let log = shared.open_log(folder)?;
+        let mut primed = Events::default();
+        let mut bytes = 0_u64;
+        let (mut report, blocks) = scan_to_writer(&log, ScanOptions::STRICT, &mut |item| {
+            if let Item::Row { row, .. } = item {
+                bytes = bytes.saturating_add(row.line().len() as u64);
+                if bytes <= PRIMED_BYTES_MAX {
+                    primed.push_row(&row, 0, u64::MAX);
+                }
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        report.require_appendable(&log)?;
+        let header =
+            report.header.take().ok_or_else(|| Error::NotFound { id: log.path().display().to_string() })?;
+        log.check_name(header.generation())?;
+        if header.generation() != Generation::CURRENT {
+            return Err(needs_migration(&log, header.generation()));
+        }
+        let tail = report.tail;
+        let durable = tail.map_or(0, |tail| tail.durable);
+        let writer = blocks.writer(durable, shared.options().level);
+        let disk = Arc::clone(shared.disk());
+        let file = disk.open(log.path(), Access::Append).map_err(Error::io(log.path(), "opening"))?;
+        let appender = Appender::new(disk, log.path(), log.encoding(), file, writer, tail)?;
+        appender.check_judged(log.stamp())?;
+        Ok((header, report, appender, primed))
+    }
+
+    fn new(
+        shared: Arc<Shared>,
+        header: Header,
+        inherited: u64,
+        access: SessionAccess,
+        folder: PathBuf,
+        write: Option<WriteState>,
+    ) -> Self {
+        let shown_id = printable(header.id());
+        let state = Mutex::new(HandleState { folder, seen: 0, write, closed: false });
+        Self { shared, header, shown_id, inherited, access, closing: AtomicBool::new(false), state }
+    }
+
+    /// The header, as stored.
+    #[must_use]
+    pub const fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// Events that were inherited from the session that this one was forked from.
+    #[must_use]
+    pub const fn inherited_event_count(&self) -> u64 {
+        self.inherited
+    }
+
+    /// What the handle may do.
+    #[must_use]
+    pub const fn access(&self) -> SessionAccess {
+        self.access
+    }
+
+    /// The seq that the next event gets, on a handle that writes.
+    #[must_use]
+    pub fn next_seq(&self) -> Option<u64> {
+        self.state.lock().write.as_ref().map(|write| write.next_seq)
+    }
+
+    /// Returns at most `length` events from seq `offset` on; fewer, or none, where the log ends.
+    ///
+    /// The events are a slice of the log as it stands: complete records whose append was never acknowledged are there, a
+    /// torn end is not. Time and memory grow with the events returned and the segment they start in.
+    ///
+    /// # Errors
+    /// [`Error::HandleClosed`]; [`Error::NotFound`] if the session was never stored and its creator closed it;
+    /// [`Error::Corruption`] for damage before the end; [`Error::Shrank`] if the log is shorter than this handle has seen.
+    pub fn read(&self, offset: u64, length: u64) -> Result<Events> {
+        self.check_open("read")?;
+        let mut state = self.state.lock();
+        self.check_running(&state, "read")?;
+        let to = offset.saturating_add(length);
+        if let Some(write) = &state.write {
+            if let Some(primed) = &write.primed {
+                let as_index = |seq: u64| usize::try_from(seq).unwrap_or(usize::MAX);
+                return Ok(primed.slice(as_index(offset), as_index(to)));
+            }
+            if write.appender.is_none() {
+                return Ok(Events::default());
+            }
+        }
+        let log = match self.shared.open_log(&state.folder) {
+            Ok(log) => log,
+            Err(Error::NotFound { .. }) if self.shared.is_pending(self.header.id()) => {
+                return Ok(Events::default());
+            }
+            Err(Error::NotFound { .. }) => return Err(Error::NotFound { id: self.shown_id.clone() }),
+            Err(error) => return Err(error),
+        };
+        let mut events = Events::default();
+        let found = self.shared.read_range(&log, offset, to, &mut events)?;
+        if found < state.seen {
+            return Err(Error::Shrank { path: log.path().to_path_buf(), seen: state.seen, found });
+        }
+        state.seen = found;
+        Ok(events)
+    }
+
+    /// Stores rows behind the log, all or none, and with [`Durability::Sync`] returns when they are on disk.
+    ///
+    /// Each row is one event of the current generation as JSON text without a newline; the first continues the log's seqs
+    /// and the others follow. Rows are stored byte for byte.
+    ///
+    /// # Errors
+    /// [`Error::HandleClosed`], [`Error::ReadOnly`], [`Error::InvalidRow`], [`Error::SeqMismatch`]: nothing was stored.
+    /// [`Error::Foreign`]: another program changed the log; nothing was stored. [`Error::Io`]: nothing is stored, or the
+    /// handle is poisoned and every later call says [`Error::Poisoned`].
+    pub fn append(&self, rows: &[&[u8]]) -> Result<()> {
+        self.check_open("append")?;
+        let mut state = self.state.lock();
+        self.check_running(&state, "append")?;
+        let HandleState { folder, seen, write, .. } = &mut *state;
+        let write = write.as_mut().ok_or_else(|| self.read_only("append"))?;
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let batch = self.check_rows(write.next_seq, rows)?;
+        self.store(folder, write, &batch)?;
+        write.next_seq = batch.next_seq;
+        *seen = batch.next_seq;
+        write.primed = None;
+        Ok(())
+    }
+
+    /// Makes every accepted append durable, and stores a session that has nothing but its header.
+    ///
+    /// # Errors
+    /// [`Error::HandleClosed`], [`Error::ReadOnly`], [`Error::Io`].
+    pub fn flush(&self) -> Result<()> {
+        self.check_open("flush")?;
+        let mut state = self.state.lock();
+        self.check_running(&state, "flush")?;
+        let HandleState { folder, write, .. } = &mut *state;
+        let write = write.as_mut().ok_or_else(|| self.read_only("flush"))?;
+        match &mut write.appender {
+            Some(appender) => appender.sync(),
+            None => self.publish(folder, write, &Checked::starting_at(0)),
+        }
+    }
+
+    /// Frees the session. The first call does it; later ones do nothing.
+    ///
+    /// # Errors
+    /// What the final sync or the release of the lock gives. The session is free all the same.
+    pub fn close(&self) -> Result<()> {
+        self.closing.store(true, Ordering::Release);
+        let mut state = self.state.lock();
+        if state.closed {
+            return Ok(());
+        }
+        state.closed = true;
+        let Some(mut write) = state.write.take() else { return Ok(()) };
+        let mut errors = Vec::new();
+        if let Some(appender) = &mut write.appender
+            && !appender.is_poisoned()
+        {
+            errors.extend(appender.sync().err());
+        }
+        if let Some(lock) = write.lock.take() {
+            let path = state.folder.join(LOCK_NAME);
+            errors.extend(lock.release().err().map(Error::io(path, "releasing")));
+        }
+        drop(write);
+        Error::aggregate(errors).map_or(Ok(()), Err)
+    }
+
+    fn check_rows(&self, next_seq: u64, rows: &[&[u8]]) -> Result<Checked> {
+        let mut batch = Checked::starting_at(next_seq);
+        for (index, line) in rows.iter().enumerate() {
+            let limits = &self.shared.options().limits;
+            let row = PhysicalRow::read(line, Generation::CURRENT, Check::Full, limits)
+                .map_err(|source| Error::InvalidRow { index, source })?;
+            let expected = batch.next_seq;
+            batch.push(&row).map_err(|CheckedFault::Seq { actual }| Error::SeqMismatch {
+                id: self.shown_id.clone(),
+                expected,
+                index,
+                actual: actual.get(),
+            })?;
+        }
+        Ok(batch)
+    }
+
+    fn store(&self, folder: &Path, write: &mut WriteState, batch: &Checked) -> Result<()> {
+        match &mut write.appender {
+            Some(appender) if appender.is_poisoned() => Err(Error::Poisoned { id: self.shown_id.clone() }),
+            Some(appender) => appender.append(&batch.batch(), self.shared.options().durability),
+            None => self.publish(folder, write, batch),
+        }
+    }
+
+    /// Makes the log appear with its header and first batch, whole and durable, or not at all.
+    fn publish(&self, folder: &Path, write: &mut WriteState, batch: &Checked) -> Result<()> {
+        let disk = self.shared.disk();
+        let options = self.shared.options();
+        create_dirs(&**disk, folder)?;
+        if write.lock.is_none() {
+            write.lock = Some(take_lock(&self.shared, folder, &self.shown_id)?);
+        }
+        let existing = Folder::read(&**disk, folder)?.is_some_and(|folder| !folder.logs.is_empty());
+        if existing {
+            return Err(Error::AlreadyExists { id: self.shown_id.clone() });
+        }
+        let invalid = |fault: crate::container::Fault| Error::InvalidArgument { what: fault.to_string() };
+        let mut header = Vec::new();
+        self.header.write(&mut header);
+        header.push(b'\n');
+        let mut out = Vec::new();
+        let created_at = self.header.created_at().get();
+        let mut writer =
+            create(options.encoding, random_log_id()?, &header, created_at, options.level, &mut out)
+                .map_err(invalid)?;
+        if !batch.marks.is_empty() {
+            writer.stage(&batch.batch(), &mut out).map_err(invalid)?;
+        }
+        let draft = Draft::create(&**disk, folder, &log_name(self.header.generation(), options.encoding))?;
+        draft.write(&out)?;
+        let path = draft.path().to_path_buf();
+        let above: Vec<&Path> = folder.ancestors().skip(1).take(2).collect();
+        let file = match draft.publish(&above) {
+            Ok(file) => file,
+            Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::AlreadyExists => {
+                return Err(Error::AlreadyExists { id: self.shown_id.clone() });
+            }
+            Err(error) => return Err(error),
+        };
+        writer.accept(true);
+        write.appender = Some(Appender::new(Arc::clone(disk), &path, options.encoding, file, writer, None)?);
+        write.claim.materialised();
+        Ok(())
+    }
+
+    fn check_open(&self, operation: &'static str) -> Result<()> {
+        if self.closing.load(Ordering::Acquire) { Err(self.closed(operation)) } else { Ok(()) }
+    }
+
+    /// A queued operation that starts only after close began is refused.
+    fn check_running(&self, state: &HandleState, operation: &'static str) -> Result<()> {
+        if state.closed || self.closing.load(Ordering::Acquire) {
+            Err(self.closed(operation))
+        } else {
+            Ok(())
+        }
+    }
+
+    fn closed(&self, operation: &'static str) -> Error {
+        Error::HandleClosed { id: self.shown_id.clone(), operation }
+    }
+
+    fn read_only(&self, operation: &'static str) -> Error {
+        Error::ReadOnly { id: self.shown_id.clone(), operation }
+    }
+}
+
+/// Refuses a log of another generation than the current one.
+pub(super) fn needs_migration(log: &LogFile, stored: Generation) -> Error {
+    Error::NeedsMigration { path: log.path().to_path_buf(), stored, newest: Generation::CURRENT }
+}
+
+pub(super) fn take_lock(shared: &Shared, folder: &Path, shown_id: &str) -> Result<Box<dyn DiskLock>> {
+    let path = folder.join(LOCK_NAME);
+    match shared.disk().lock(&path).map_err(Error::io(&path, "locking"))? {
+        LockAttempt::Held(lock) => Ok(lock),
+        LockAttempt::Contended => {
+            let owner = shared.disk().lock_owner(&path).ok().flatten();
+            Err(Error::AlreadyOwned { id: shown_id.to_owned(), owner })
+        }
+    }
+}
+
+pub(super) fn random_log_id() -> Result<LogId> {
+    loop {
+        let id = getrandom::u64()
+            .map_err(|error| Error::io("", "drawing a random number")(std::io::Error::other(error)))?;
+        if let Some(id) = LogId::new(id) {
+            return Ok(id);
+        }
+    }
+}

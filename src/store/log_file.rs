@@ -1,0 +1,163 @@
+//! An open log: a file, what its name says, and what its bytes say.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::layout::parse_log_name;
+use crate::container::disk::{Access, Disk, DiskFile, Stamp};
+use crate::container::{Detected, Encoding, FileSource, detect, durable_hint};
+use crate::error::{Error, Result};
+use crate::limits::Limits;
+use crate::units::Generation;
+
+/// How a reader gets at the bytes of a log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ReadMode {
+    /// Maps what is committed and synced, behind a guard against files that shrink; reads the rest.
+    #[default]
+    Map,
+    /// Reads everything into buffers: for hosts that want no signal handler.
+    Read,
+}
+
+/// A log that is open for reading. Its identity and length are those of the moment it was opened.
+#[derive(Debug)]
+pub struct LogFile {
+    disk: Arc<dyn Disk>,
+    path: PathBuf,
+    file: Box<dyn DiskFile>,
+    stamp: Stamp,
+    encoding: Encoding,
+    named: Option<(Generation, Encoding)>,
+    detected: Detected,
+    limits: Limits,
+    mode: ReadMode,
+}
+
+impl LogFile {
+    /// Opens the file at `path`, links not followed, and looks at its first frame.
+    ///
+    /// The encoding is the one that the bytes show; where they leave it open (an empty file, a header frame and nothing
+    /// more) it is the one that the name states. Whether the two agree is for [`LogFile::check_name`] to say.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn open(disk: &Arc<dyn Disk>, path: &Path, limits: Limits, mode: ReadMode) -> Result<Self> {
+        let file = disk.open(path, Access::Read).map_err(Error::io(path, "opening"))?;
+        let stamp = file.stamp().map_err(Error::io(path, "looking at"))?;
+        let named = path.file_name().and_then(parse_log_name);
+        let detected = detect(&mut FileSource::new(&*file, stamp.size, 4 << 10));
+        let encoding = match (detected, named) {
+            (Detected::Encoding(encoding), _) => encoding,
+            (Detected::Compressed, Some((_, encoding))) if encoding != Encoding::Plain => encoding,
+            (Detected::Compressed, _) => Encoding::Zstd,
+            (_, Some((_, encoding))) => encoding,
+            (_, None) => Encoding::Plain,
+        };
+        let path = path.to_path_buf();
+        Ok(Self { disk: Arc::clone(disk), path, file, stamp, encoding, named, detected, limits, mode })
+    }
+
+    /// Checks that the name, the bytes and the header's `generation` agree.
+    ///
+    /// # Errors
+    /// [`Error::IdentityMismatch`] with both sides. A file without a canonical name agrees with anything.
+    pub fn check_name(&self, generation: Generation) -> Result<()> {
+        self.check_encoding()?;
+        match self.named {
+            Some((named, _)) if named != generation => Err(Error::IdentityMismatch {
+                path: self.path.clone(),
+                what: format!("the name says generation {named}, the header says {generation}"),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks that the name and the bytes agree on the encoding.
+    ///
+    /// # Errors
+    /// [`Error::IdentityMismatch`] with both sides.
+    pub fn check_encoding(&self) -> Result<()> {
+        match (self.named, self.detected) {
+            (Some((_, named)), Detected::Encoding(found)) if named != found => Err(Error::IdentityMismatch {
+                path: self.path.clone(),
+                what: format!("the name says encoding {named}, the bytes are {found}"),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Bytes for a forward walk.
+    ///
+    /// Only an indexed log says how much of it was synced and will never be written again; only that much is mapped.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub(crate) fn source(&self) -> Result<FileSource<'_>> {
+        let mut source = FileSource::new(&*self.file, self.stamp.size, FileSource::READ_AHEAD);
+        if self.mode == ReadMode::Map && self.encoding == Encoding::Indexed {
+            let below = durable_hint(&mut self.probe_source());
+            source.map_below(below).map_err(Error::io(&self.path, "mapping"))?;
+        }
+        Ok(source)
+    }
+
+    /// Bytes for single looks at both ends.
+    pub(crate) fn probe_source(&self) -> FileSource<'_> {
+        FileSource::new(&*self.file, self.stamp.size, 4 << 10)
+    }
+
+    /// The stored bytes of `range`, in memory of their own.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub(crate) fn read_bytes(&self, range: Range<u64>) -> Result<Vec<u8>> {
+        let end = range.end.min(self.stamp.size);
+        let mut bytes = vec![0; usize::try_from(end.saturating_sub(range.start)).unwrap_or(0)];
+        self.file.read_exact_at(range.start, &mut bytes).map_err(Error::io(&self.path, "reading"))?;
+        Ok(bytes)
+    }
+
+    /// Path as it was opened.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Identity and length when it was opened.
+    #[must_use]
+    pub const fn stamp(&self) -> &Stamp {
+        &self.stamp
+    }
+
+    /// How the lines are stored.
+    #[must_use]
+    pub const fn encoding(&self) -> Encoding {
+        self.encoding
+    }
+
+    /// What the first bytes show.
+    #[must_use]
+    pub const fn detected(&self) -> Detected {
+        self.detected
+    }
+
+    /// What the name states, if it is canonical.
+    #[must_use]
+    pub const fn named(&self) -> Option<(Generation, Encoding)> {
+        self.named
+    }
+
+    /// Bounds on what is read.
+    #[must_use]
+    pub const fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// The file system it lies on.
+    pub(crate) fn disk(&self) -> &Arc<dyn Disk> {
+        &self.disk
+    }
+}

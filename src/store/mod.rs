@@ -1,0 +1,32 @@
+//! The seam: sessions in a root folder, created, opened, read and appended to.
+
+mod append;
+mod events;
+mod folder;
+mod handle;
+pub mod layout;
+mod lease;
+mod log_file;
+mod log_writer;
+mod publish;
+mod range;
+mod recover;
+mod repair;
+mod salvage;
+mod scan;
+mod snapshot;
+#[expect(clippy::module_inception, reason = "the store is one noun of the seam among several")]
+mod store;
+
+pub use append::Durability;
+pub use events::Events;
+pub use folder::{Folder, LogName};
+pub use handle::{SessionAccess, SessionHandle};
+pub use log_file::{LogFile, ReadMode};
+pub use log_writer::{LogWriter, Written};
+pub use recover::{Recovery, recover};
+pub use repair::Repaired;
+pub use salvage::{Salvage, salvage};
+pub use scan::{FINDINGS_MAX, Finding, Item, Place, Report, ScanOptions, Verdict, Visit, scan};
+pub use snapshot::{Revision, Snapshot, State};
+pub use store::{FileStore, StoreOptions};

@@ -1,0 +1,53 @@
+//! Events from anywhere in a log, without reading what lies before them.
+
+use std::ops::ControlFlow;
+
+use super::events::Events;
+use super::log_file::LogFile;
+use super::scan::{Item, ScanOptions, scan_from};
+use super::snapshot::last_row;
+use crate::container::{Last, probe};
+use crate::error::Result;
+use crate::row::{Check, Header};
+
+/// Reads events `[from, to)` into `events`; gives the header and the number of events in the log.
+///
+/// Begins with the block that holds `from`, found by the encoding's own means (O(log n) trailers in an indexed log), and
+/// goes on to the end of the log, or to `to` where the two ends tell how many events there are.
+///
+/// # Errors
+/// [`crate::Error::Corruption`] and [`crate::Error::FormatUnsupported`]; damage before `from` is not looked for.
+pub(crate) fn read_range(
+    log: &LogFile,
+    from: u64,
+    to: u64,
+    events: &mut Events,
+) -> Result<(Option<Header>, u64)> {
+    let options = ScanOptions { check: Check::Envelope, ..ScanOptions::STRICT };
+    let total = count_events(log);
+    let report = scan_from(log, options, from.min(total.unwrap_or(u64::MAX)), &mut |item| {
+        if let Item::Row { row, .. } = item {
+            events.push_row(&row, from, to);
+            if total.is_some() && row.next_seq() >= to {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    report.require(log)?;
+    Ok((report.header, total.unwrap_or(report.events)))
+}
+
+/// Events of the log by its last row, where that is clear from behind.
+pub(crate) fn count_events(log: &LogFile) -> Option<u64> {
+    let ends = probe(&mut log.probe_source(), log.encoding(), *log.limits()).ok()?;
+    let header = Header::parse(ends.header.strip_suffix(b"\n")?, log.limits()).ok()?;
+    match ends.last {
+        Last::HeaderOnly => Some(0),
+        Last::Rows { lines, counted } => {
+            let (events, _) = last_row(&lines, header.generation(), log.limits())?;
+            (counted.is_none() || counted == Some(events)).then_some(events)
+        }
+        Last::Unclear => None,
+    }
+}

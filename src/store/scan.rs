@@ -1,0 +1,663 @@
+//! The one way in which every verb and every handle reads a log: lines in order, damage in its place, and a verdict.
+//!
+//! Spec: `format-spec/04-rows.md`, "Damage", and `05-append-and-repair.md`, "Judging the end".
+
+use std::ops::ControlFlow;
+
+use super::log_file::LogFile;
+use crate::container::{
+    Block, BlockReader, Encoding, Fault, FileSource, ReadError, Skipped, Tail, TailState, header_line,
+    reader, reader_at,
+};
+use crate::error::{Damage, Error, Result, Unsupported};
+use crate::row::{
+    Check, Evidence, Header, HeaderFault, PhysicalRow, Recovery, RowDecoder, RowFault, RowPlace,
+};
+use crate::units::{Generation, Seq, UnixMs};
+
+/// How a scan treats what is not sound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ScanOptions {
+    /// How much of each row is looked at.
+    pub check: Check,
+    /// Goes on behind damage, and says what was skipped. Otherwise nothing is delivered behind the first damage.
+    pub lenient: bool,
+}
+
+impl ScanOptions {
+    /// Everything is checked, and the first damage ends the delivery.
+    pub const STRICT: Self = Self { check: Check::Full, lenient: false };
+    /// Everything is checked and all damage is found.
+    pub const LENIENT: Self = Self { check: Check::Full, lenient: true };
+}
+
+/// Where a line stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Place {
+    /// Number of the line in the text, the header being 1.
+    pub line: u64,
+    /// Number of the frame that holds it, the header's being 0.
+    pub block: u64,
+    /// File offset of the line (plain) or of its frame.
+    pub file_at: u64,
+    /// Offset of the line in the decompressed text, the header included.
+    pub text_at: u64,
+}
+
+/// What a scan delivers, in file order.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Item<'a> {
+    /// The header line, without its newline. Always the first item.
+    Header {
+        /// Its bytes.
+        line: &'a [u8],
+        /// Its meaning, if it has one.
+        header: Option<&'a Header>,
+    },
+    /// A row that belongs to the log.
+    Row {
+        /// The row.
+        row: PhysicalRow<'a>,
+        /// Where it stands.
+        place: Place,
+    },
+    /// A line that does not, and why. Strict scans deliver the first one and then nothing more.
+    Bad {
+        /// The line, without its newline.
+        line: &'a [u8],
+        /// The row in it, if it is one that only its number keeps out.
+        row: Option<PhysicalRow<'a>>,
+        /// Where it stands.
+        place: Place,
+        /// What is wrong with it.
+        fault: RowFault,
+    },
+    /// Stored bytes that could not be read, and what a lenient scan skipped because of them.
+    Hole {
+        /// File offset of the damage.
+        at: u64,
+        /// What is wrong there.
+        fault: Fault,
+        /// What was passed over, if reading went on.
+        skipped: Option<Skipped>,
+    },
+}
+
+/// One finding of a scan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Finding {
+    /// What is wrong.
+    pub damage: Damage,
+    /// File offset: of the line in a plain log, else of the frame or trailer.
+    pub at: u64,
+    /// The line, for damage in a line.
+    pub place: Option<Place>,
+    /// The seq that was due there.
+    pub expected_seq: u64,
+    /// Sound rows before it.
+    pub rows_before: u64,
+}
+
+/// The verdict on a whole log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Verdict {
+    /// Whole and committed.
+    Sound,
+    /// All rows are whole, but the append that wrote the last ones has no end.
+    Unfinished,
+    /// The last append was cut short by a crash.
+    Torn,
+    /// The end is damaged, and nothing proves that a crash did it.
+    DamagedTail,
+    /// Committed data is damaged.
+    Corrupt,
+    /// Intact, and beyond this build.
+    Unsupported,
+}
+
+/// What a scan found.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Report {
+    /// The header, if it could be read.
+    pub header: Option<Header>,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// The judged end, where the scan reached it; adjusted to rows in a plain log.
+    pub tail: Option<Tail>,
+    /// Data frames read, the header's included; 0 in the plain encoding.
+    pub frames: u64,
+    /// Rows that belong to the log.
+    pub rows: u64,
+    /// Events in the log: the seq that the next one gets.
+    pub events: u64,
+    /// Bytes of text read, the header included.
+    pub content_bytes: u64,
+    /// Unix milliseconds of the last event.
+    pub last_time: Option<UnixMs>,
+    /// The number of inherited events.
+    pub inherited: u64,
+    /// Everything that is not sound, in file order; at most [`FINDINGS_MAX`] are kept.
+    pub findings: Vec<Finding>,
+    /// How many there were.
+    pub findings_total: u64,
+    /// Complete records of an append that has no end: events from here on are not committed.
+    pub committed_events: u64,
+    /// The scan was stopped by its visitor.
+    pub stopped: bool,
+}
+
+/// More findings than this are counted and not kept: a file of a million bad lines must not fill the memory.
+pub const FINDINGS_MAX: usize = 1000;
+
+/// Delivers the items of a log to `visit`, and judges it.
+///
+/// Rows that are delivered are contiguous from 0 on, unless the scan is lenient. `visit` may stop the scan; the report
+/// then covers what was read. Memory: one frame and its content, whatever the log's length.
+///
+/// # Errors
+/// [`Error::Io`], and whatever `visit` returns. Damage is no error here: see [`Report::verdict`] and [`Report::require`].
+pub fn scan(log: &LogFile, options: ScanOptions, visit: Visit<'_>) -> Result<Report> {
+    let (report, _) = scan_to_writer(log, options, visit)?;
+    Ok(report)
+}
+
+/// As [`scan`], but begins with the block that holds event `from`. What lies before is neither read nor checked, except the
+/// header; counts in the report that need it (frames, rows, text) cover what was read.
+///
+/// # Errors
+/// As [`scan`].
+pub(crate) fn scan_from(log: &LogFile, options: ScanOptions, from: u64, visit: Visit<'_>) -> Result<Report> {
+    if from == 0 {
+        return scan(log, options, visit);
+    }
+    let mut source = log.source()?;
+    let Some((header, mut blocks)) = position(log, &mut source, from)? else {
+        return scan(log, options, visit);
+    };
+    let mut scan = Scan::new(log, options);
+    scan.decoder = decoder(log, header.generation(), Recovery::Recoverable, options.check);
+    scan.report.header = Some(header);
+    scan.line = 1;
+    scan.starts_in_the_middle = true;
+    scan.from_the_middle = true;
+    scan.run(&mut source, &mut *blocks, visit)?;
+    Ok(scan.finish(blocks.tail()))
+}
+
+/// The header, and a reader that stands before event `from`; `None` where reading from the head is the way.
+fn position(
+    log: &LogFile,
+    source: &mut FileSource<'_>,
+    from: u64,
+) -> Result<Option<(Header, Box<dyn BlockReader>)>> {
+    let read = |error| Error::read(log.path(), 0, error);
+    let Ok(line) = header_line(source, log.encoding(), *log.limits()) else { return Ok(None) };
+    let Ok(header) = Header::parse(line.strip_suffix(b"\n").unwrap_or(&line), log.limits()) else {
+        return Ok(None);
+    };
+    let mut seq_of = |line: &[u8]| {
+        let row = PhysicalRow::read(line, header.generation(), Check::Envelope, log.limits());
+        row.ok().map(|row| row.first_seq().get())
+    };
+    let found = reader_at(source, log.encoding(), *log.limits(), from, &mut seq_of).map_err(read)?;
+    Ok(found.map(|blocks| (header, blocks)))
+}
+
+/// As [`scan`], and hands out the reader, whose writer goes on behind the last block.
+pub(crate) fn scan_to_writer(
+    log: &LogFile,
+    options: ScanOptions,
+    visit: Visit<'_>,
+) -> Result<(Report, Box<dyn BlockReader>)> {
+    let mut source = log.source()?;
+    let mut blocks = reader(log.encoding(), *log.limits());
+    let mut scan = Scan::new(log, options);
+    scan.run(&mut source, &mut *blocks, visit)?;
+    Ok((scan.finish(blocks.tail()), blocks))
+}
+
+struct Scan<'l> {
+    log: &'l LogFile,
+    options: ScanOptions,
+    report: Report,
+    line: u64,
+    /// Judges the rows as a log; its first issue decides the verdict.
+    decoder: RowDecoder,
+    /// Reads on behind the first damage, in a lenient scan.
+    behind: Option<RowDecoder>,
+    /// Something is known to be missing before the next row: its number may jump forward.
+    lost: bool,
+    /// A later `turn/end` proves that the place of the first issue had been committed.
+    issue_is_fatal: bool,
+    /// Damage in the bytes; the first one decides.
+    hole: Option<Fault>,
+    header_fault: Option<HeaderFault>,
+    /// The first row's own seq is the one to begin with.
+    starts_in_the_middle: bool,
+    /// What lies before was not read, so nothing is said of the whole.
+    from_the_middle: bool,
+}
+
+/// The sink of a scan. Breaking ends it.
+pub type Visit<'v> = &'v mut dyn FnMut(Item<'_>) -> Result<ControlFlow<()>>;
+
+impl<'l> Scan<'l> {
+    fn new(log: &'l LogFile, options: ScanOptions) -> Self {
+        let report = Report {
+            header: None,
+            verdict: Verdict::Sound,
+            tail: None,
+            frames: 0,
+            rows: 0,
+            events: 0,
+            committed_events: 0,
+            content_bytes: 0,
+            last_time: None,
+            inherited: 0,
+            findings: Vec::new(),
+            findings_total: 0,
+            stopped: false,
+        };
+        let generation = log.named().map_or(Generation::CURRENT, |(generation, _)| generation);
+        Self {
+            log,
+            options,
+            report,
+            line: 0,
+            decoder: decoder(log, generation, Recovery::Recoverable, options.check),
+            behind: None,
+            lost: false,
+            issue_is_fatal: false,
+            hole: None,
+            header_fault: None,
+            starts_in_the_middle: false,
+            from_the_middle: false,
+        }
+    }
+
+    fn run(
+        &mut self,
+        source: &mut FileSource<'_>,
+        blocks: &mut dyn BlockReader,
+        visit: Visit<'_>,
+    ) -> Result<()> {
+        loop {
+            let (at, fault) = match blocks.next(source) {
+                Ok(Some(block)) => match self.block(&block, visit)? {
+                    ControlFlow::Break(()) => {
+                        self.report.stopped = true;
+                        return Ok(());
+                    }
+                    ControlFlow::Continue(None) => continue,
+                    ControlFlow::Continue(Some(fault)) => (block.start, fault),
+                },
+                Ok(None) => match blocks.tail() {
+                    Some(tail) if self.options.lenient && tail.state == TailState::Damaged => {
+                        (tail.good_end, tail.fault.unwrap_or(Fault::Truncated))
+                    }
+                    _ => return Ok(()),
+                },
+                Err(ReadError::Bad { at, fault }) if fault != Fault::Shrunk => (at, fault),
+                Err(error) => return Err(Error::read(self.log.path(), self.report.events, error)),
+            };
+            self.find(Damage::Bytes(fault), at, None);
+            self.hole.get_or_insert(fault);
+            let skipped = if self.options.lenient {
+                blocks
+                    .skip(source)
+                    .map_err(|error| Error::read(self.log.path(), self.report.events, error))?
+            } else {
+                None
+            };
+            let flow = visit(Item::Hole { at, fault, skipped })?;
+            if skipped.is_none() || flow.is_break() {
+                return Ok(());
+            }
+            self.go_on_behind();
+            self.lost = true;
+        }
+    }
+
+    /// Delivers the lines of a block; gives a fault if an indexed trailer counted other events than there are.
+    fn block(&mut self, block: &Block<'_>, visit: Visit<'_>) -> Result<ControlFlow<(), Option<Fault>>> {
+        let is_plain = self.log.encoding() == Encoding::Plain;
+        if !is_plain {
+            self.report.frames = self.report.frames.saturating_add(1);
+        }
+        self.report.content_bytes = self.report.content_bytes.saturating_add(block.content.len() as u64);
+        let events_before = self.report.events;
+        let mut text_at = block.content_start;
+        for line in Lines(block.content) {
+            self.line = self.line.saturating_add(1);
+            let file_at = if is_plain { text_at } else { block.start };
+            let place = Place { line: self.line, block: block.index, file_at, text_at };
+            text_at = text_at.saturating_add(line.len() as u64).saturating_add(1);
+            let flow =
+                if block.index == 0 { self.header(line, visit)? } else { self.row(line, place, visit)? };
+            if flow.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        // A scan that begins in the middle learns where it is from its first row.
+        let events_before = if events_before == 0 {
+            block.counted.map_or(0, |counted| counted.first_seq)
+        } else {
+            events_before
+        };
+        let got = self.report.events.saturating_sub(events_before);
+        let miscounted =
+            block.counted.map(|counted| u64::from(counted.events)).filter(|&stored| stored != got);
+        let clean = self.decoder.issue().is_none() && self.behind.is_none();
+        Ok(ControlFlow::Continue(
+            miscounted.filter(|_| clean).map(|stored| Fault::EventCount { stored, got }),
+        ))
+    }
+
+    fn header(&mut self, line: &[u8], visit: Visit<'_>) -> Result<ControlFlow<()>> {
+        let mut readable = true;
+        match Header::parse(line, self.log.limits()) {
+            Ok(header) => {
+                self.decoder =
+                    decoder(self.log, header.generation(), Recovery::Recoverable, self.options.check);
+                self.report.last_time = Some(header.created_at());
+                self.report.header = Some(header);
+            }
+            Err(fault) => {
+                self.header_fault = Some(fault);
+                self.find(
+                    Damage::Header(fault),
+                    0,
+                    Some(Place { line: 1, block: 0, file_at: 0, text_at: 0 }),
+                );
+                // Rows of a newer generation mean something else; other rows are read as the file's name says.
+                readable = self.options.lenient && !matches!(fault, HeaderFault::Newer { .. });
+            }
+        }
+        let flow = visit(Item::Header { line, header: self.report.header.as_ref() })?;
+        Ok(if readable { flow } else { ControlFlow::Break(()) })
+    }
+
+    fn row(&mut self, line: &[u8], place: Place, visit: Visit<'_>) -> Result<ControlFlow<()>> {
+        if std::mem::take(&mut self.starts_in_the_middle)
+            && let Ok(row) =
+                PhysicalRow::read(line, self.decoder.generation(), self.options.check, self.log.limits())
+        {
+            self.decoder.expect(row.first_seq());
+            self.report.events = row.first_seq().get();
+        }
+        let row_place = RowPlace { line: place.line, offset: place.text_at };
+        let is_clean = self.decoder.issue().is_none() && self.behind.is_none();
+        if is_clean || (self.behind.is_none() && !self.issue_is_fatal) || self.options.lenient {
+            match self.decoder.push(row_place, line) {
+                Ok(Some(row)) if is_clean => {
+                    accept(&mut self.report, &row);
+                    return visit(Item::Row { row, place });
+                }
+                Ok(_) => {}
+                Err(_) => self.issue_is_fatal = true,
+            }
+        }
+        if !self.options.lenient {
+            return if is_clean {
+                self.first_issue(line, place, visit)
+            } else {
+                Ok(ControlFlow::Continue(()))
+            };
+        }
+        self.go_on_behind();
+        self.lenient_row(line, place, visit)
+    }
+
+    /// A strict scan met the first row that does not belong to the log.
+    fn first_issue(&mut self, line: &[u8], place: Place, visit: Visit<'_>) -> Result<ControlFlow<()>> {
+        let log = self.log;
+        let generation = self.decoder.generation();
+        let fault = self.fault_of(line);
+        self.find(Damage::Row(fault), place.file_at, Some(place));
+        let row = PhysicalRow::read(line, generation, self.options.check, log.limits()).ok();
+        let flow = visit(Item::Bad { line, row, place, fault })?;
+        // In complete frames every row was proved by a checksum, so one that does not belong is damage whatever follows.
+        // In a plain log a later turn end decides, and the search for it goes on.
+        Ok(if log.encoding() == Encoding::Plain { flow } else { ControlFlow::Break(()) })
+    }
+
+    fn fault_of(&self, line: &[u8]) -> RowFault {
+        let mut probe = decoder(self.log, self.decoder.generation(), Recovery::Strict, self.options.check);
+        probe.expect(Seq::new(self.report.events).unwrap_or(Seq::MAX));
+        match probe.push(RowPlace { line: self.line, offset: 0 }, line) {
+            Err(error) => error.issue.fault,
+            Ok(_) => RowFault::NotObject,
+        }
+    }
+
+    fn lenient_row(&mut self, line: &[u8], place: Place, visit: Visit<'_>) -> Result<ControlFlow<()>> {
+        let row_place = RowPlace { line: place.line, offset: place.text_at };
+        let generation = self.decoder.generation();
+        let Some(behind) = &mut self.behind else { return Ok(ControlFlow::Continue(())) };
+        let fault = match behind.push(row_place, line) {
+            Ok(Some(row)) => {
+                self.lost = false;
+                accept(&mut self.report, &row);
+                return visit(Item::Row { row, place });
+            }
+            Ok(None) => return Ok(ControlFlow::Continue(())),
+            Err(error) => error.issue.fault,
+        };
+        let row = PhysicalRow::read(line, generation, self.options.check, self.log.limits()).ok();
+        let expected_gap = self.lost && matches!(fault, RowFault::Gap { .. });
+        if !expected_gap {
+            self.find(Damage::Row(fault), place.file_at, Some(place));
+        }
+        let Some(row) = row else {
+            self.lost = true;
+            return visit(Item::Bad { line, row: None, place, fault });
+        };
+        // Its number is out of order, not the row; what follows is judged by it.
+        self.lost = false;
+        accept(&mut self.report, &row);
+        if let Some(behind) = &mut self.behind {
+            behind.expect(Seq::new(row.next_seq()).unwrap_or(Seq::MAX));
+        }
+        if expected_gap {
+            visit(Item::Row { row, place })
+        } else {
+            visit(Item::Bad { line, row: Some(row), place, fault })
+        }
+    }
+
+    fn go_on_behind(&mut self) {
+        if self.behind.is_none() {
+            let mut behind =
+                decoder(self.log, self.decoder.generation(), Recovery::Strict, self.options.check);
+            behind.expect(Seq::new(self.report.events).unwrap_or(Seq::MAX));
+            self.behind = Some(behind);
+        }
+    }
+
+    fn find(&mut self, damage: Damage, at: u64, place: Option<Place>) {
+        self.report.findings_total = self.report.findings_total.saturating_add(1);
+        if self.report.findings.len() < FINDINGS_MAX {
+            let (expected_seq, rows_before) = (self.report.events, self.report.rows);
+            self.report.findings.push(Finding { damage, at, place, expected_seq, rows_before });
+        }
+    }
+
+    fn finish(mut self, tail: Option<Tail>) -> Report {
+        self.report.tail = tail;
+        self.report.verdict = self.verdict();
+        self.report
+    }
+
+    fn verdict(&mut self) -> Verdict {
+        if let Some(fault) = self.header_fault {
+            return if fault.is_unsupported() { Verdict::Unsupported } else { Verdict::Corrupt };
+        }
+        if let Some(fault) = self.hole {
+            let damaged_end = self.report.tail.is_some_and(|tail| tail.state == TailState::Damaged);
+            return match fault {
+                fault if fault.is_unsupported() => Verdict::Unsupported,
+                _ if damaged_end && self.report.findings_total == 1 => Verdict::DamagedTail,
+                _ => Verdict::Corrupt,
+            };
+        }
+        if let Some(issue) = self.decoder.issue() {
+            return self.verdict_on_rows(issue.fault);
+        }
+        if self.issue_is_fatal {
+            return Verdict::Corrupt;
+        }
+        if self.report.stopped {
+            return Verdict::Sound;
+        }
+        let whole = !self.from_the_middle;
+        match self
+            .report
+            .header
+            .as_ref()
+            .filter(|_| whole)
+            .map_or(Ok(0), |header| self.decoder.finish(header))
+        {
+            Ok(inherited) => self.report.inherited = inherited,
+            Err(fault) => {
+                self.find(Damage::Cut(fault), 0, None);
+                return Verdict::Corrupt;
+            }
+        }
+        match self.report.tail.map(|tail| (tail.state, tail)) {
+            Some((TailState::Complete, _)) | None => Verdict::Sound,
+            Some((TailState::Unfinished, _)) => Verdict::Unfinished,
+            Some((TailState::Torn, _)) => Verdict::Torn,
+            Some((TailState::Damaged, tail)) => {
+                self.find(Damage::Bytes(tail.fault.unwrap_or(Fault::Truncated)), tail.good_end, None);
+                Verdict::DamagedTail
+            }
+            Some((TailState::Corrupt, _)) => Verdict::Corrupt,
+            Some((TailState::Unsupported, _)) => Verdict::Unsupported,
+        }
+    }
+
+    /// The verdict on a log whose first bad row has `fault`.
+    fn verdict_on_rows(&mut self, fault: RowFault) -> Verdict {
+        if !fault.kind().is_damage() {
+            return Verdict::Unsupported;
+        }
+        if self.log.encoding() != Encoding::Plain || self.issue_is_fatal {
+            return Verdict::Corrupt;
+        }
+        let first = self.report.findings.iter().find_map(|finding| finding.place);
+        if let (Some(tail), Some(place)) = (&mut self.report.tail, first) {
+            tail.state = TailState::Damaged;
+            tail.good_end = place.file_at;
+            tail.durable = place.file_at;
+        }
+        Verdict::DamagedTail
+    }
+}
+
+fn accept(report: &mut Report, row: &PhysicalRow<'_>) {
+    report.rows = report.rows.saturating_add(1);
+    report.events = row.next_seq();
+    report.last_time = Some(row.last_time());
+}
+
+fn decoder(log: &LogFile, generation: Generation, recovery: Recovery, check: Check) -> RowDecoder {
+    let evidence = if generation.has_chunk_events() { Evidence::Decoded } else { Evidence::Parsed };
+    RowDecoder::new(generation, recovery).with_check(check).with_limits(*log.limits()).with_evidence(evidence)
+}
+
+impl Report {
+    /// Turns a verdict that nobody may build on into its error. A torn or unfinished end is none: it was not acknowledged.
+    ///
+    /// # Errors
+    /// [`Error::Corruption`] or [`Error::FormatUnsupported`].
+    pub fn require(&self, log: &LogFile) -> Result<()> {
+        let path = || log.path().to_path_buf();
+        match self.verdict {
+            Verdict::Sound | Verdict::Unfinished | Verdict::Torn | Verdict::DamagedTail => Ok(()),
+            Verdict::Unsupported => Err(self.unsupported(log)),
+            Verdict::Corrupt => {
+                let finding = self.findings.first();
+                Err(Error::Corruption {
+                    path: path(),
+                    offset: finding.map_or(0, |finding| finding.at),
+                    intact: finding.map_or(0, |finding| finding.expected_seq),
+                    source: finding.map_or(Damage::Bytes(Fault::Truncated), |finding| finding.damage),
+                })
+            }
+        }
+    }
+
+    /// What to say of an end that may be read up to and not relied on; `None` where there is nothing to say.
+    #[must_use]
+    pub fn end_error(&self, log: &LogFile) -> Option<Error> {
+        let path = log.path().to_path_buf();
+        match self.verdict {
+            Verdict::Torn | Verdict::Unfinished => {
+                let tail = self.tail?;
+                Some(Error::TornTail {
+                    path,
+                    offset: tail.good_end,
+                    torn: tail.excess(),
+                    intact: self.events,
+                })
+            }
+            Verdict::DamagedTail => self.require_appendable(log).err(),
+            Verdict::Sound | Verdict::Corrupt | Verdict::Unsupported => None,
+        }
+    }
+
+    /// As [`Report::require`], and refuses a damaged end as well: for everyone who wants to write.
+    ///
+    /// # Errors
+    /// [`Error::DamagedTail`], and those of [`Report::require`].
+    pub fn require_appendable(&self, log: &LogFile) -> Result<()> {
+        self.require(log)?;
+        match (self.verdict, self.findings.first()) {
+            (Verdict::DamagedTail, Some(finding)) => Err(Error::DamagedTail {
+                path: log.path().to_path_buf(),
+                offset: self.tail.map_or(finding.at, |tail| tail.good_end),
+                intact: finding.expected_seq,
+                source: finding.damage,
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    fn unsupported(&self, log: &LogFile) -> Error {
+        let path = log.path().to_path_buf();
+        let newest = Generation::CURRENT;
+        let finding = self.findings.first();
+        let reason = match finding.map(|finding| (finding.damage, finding.at)) {
+            Some((Damage::Header(HeaderFault::Newer { version }), _)) => {
+                Unsupported::Newer { stored: Generation::new(version), newest }
+            }
+            Some((Damage::Bytes(source), at)) => Unsupported::Container { at, source },
+            Some((damage, at)) => Unsupported::Shape { at, source: damage },
+            None => Unsupported::Newer { stored: newest, newest },
+        };
+        Error::FormatUnsupported { path, reason }
+    }
+}
+
+/// Lines of a text that ends with a newline, without their newlines.
+struct Lines<'a>(&'a [u8]);
+
+impl<'a> Iterator for Lines<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let end = memchr::memchr(b'\n', self.0).unwrap_or(self.0.len());
+        let (line, rest) = self.0.split_at_checked(end)?;
+        self.0 = rest.get(1..).unwrap_or_default();
+        Some(line)
+    }
+}

@@ -1,0 +1,312 @@
+//! What is known of a session from the two ends of its log: the answer to `stat` and to `list`.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::folder::Folder;
+use super::layout::{printable, project_dir_name, session_dir_name};
+use super::log_file::{LogFile, ReadMode};
+use super::scan::{ScanOptions, Verdict, scan};
+use crate::container::disk::{Disk, Stamp};
+use crate::container::{Detected, Encoding, Last, ReadError, probe};
+use crate::error::{Damage, Error, Result, Unsupported};
+use crate::limits::Limits;
+use crate::row::{Check, Header, HeaderFault, PhysicalRow};
+use crate::units::{Generation, UnixMs};
+
+/// One session as a listing shows it. Nothing of the middle of its log was read.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Snapshot {
+    /// The header, if it can be read.
+    pub header: Option<Header>,
+    /// The log; the session's folder where it holds none.
+    pub path: PathBuf,
+    /// Name of the project folder, or nothing for a log outside a root.
+    pub project: Option<String>,
+    /// Generation by the header, else by the name.
+    pub generation: Option<Generation>,
+    /// Encoding by the bytes.
+    pub encoding: Option<Encoding>,
+    /// Events of the log, from its last row.
+    pub event_count: Option<u64>,
+    /// Length of the log in bytes.
+    pub size_bytes: Option<u64>,
+    /// Time of the last event.
+    pub last_time: Option<UnixMs>,
+    /// Changes whenever the log does.
+    pub revision: Option<Revision>,
+    /// Whether the log can be used.
+    pub state: State,
+    /// Why not, if not.
+    pub error: Option<Error>,
+    /// Older generations beside the log.
+    pub older: Vec<PathBuf>,
+}
+
+/// Whether a log can be used, as far as its two ends tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum State {
+    /// It can.
+    Ok,
+    /// Its last append was cut short; the next append repairs it.
+    Torn,
+    /// It is damaged.
+    Corrupt,
+    /// It is intact, and this build cannot interpret it.
+    Unsupported,
+    /// It is not what its name says, or there are two of it.
+    Refused,
+    /// There is nothing in it, or no log at all.
+    Empty,
+}
+
+impl State {
+    /// The word for people and for JSON output.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Torn => "torn",
+            Self::Corrupt => "corrupt",
+            Self::Unsupported => "unsupported",
+            Self::Refused => "refused",
+            Self::Empty => "empty",
+        }
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl From<Verdict> for State {
+    fn from(verdict: Verdict) -> Self {
+        match verdict {
+            Verdict::Sound => Self::Ok,
+            Verdict::Unfinished | Verdict::Torn => Self::Torn,
+            Verdict::DamagedTail | Verdict::Corrupt => Self::Corrupt,
+            Verdict::Unsupported => Self::Unsupported,
+        }
+    }
+}
+
+/// An opaque token that changes whenever a log does. Comparable for one session in one root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Revision(Stamp);
+
+impl Revision {
+    /// The revision of a file that `stamp` describes.
+    #[must_use]
+    pub const fn of(stamp: &Stamp) -> Self {
+        Self(*stamp)
+    }
+}
+
+impl fmt::Display for Revision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Stamp { device, inode, size, modified_ns, changed_ns, .. } = self.0;
+        write!(f, "{device}:{inode}:{size}:{modified_ns}:{changed_ns}")
+    }
+}
+
+impl Snapshot {
+    fn empty(path: &Path) -> Self {
+        Self {
+            header: None,
+            path: path.to_path_buf(),
+            project: None,
+            generation: None,
+            encoding: None,
+            event_count: None,
+            size_bytes: None,
+            last_time: None,
+            revision: None,
+            state: State::Empty,
+            error: None,
+            older: Vec::new(),
+        }
+    }
+
+    /// A session that is created and not yet stored: visible to its own store, without counts.
+    pub(crate) fn pending(path: &Path, header: Header) -> Self {
+        let generation = Some(header.generation());
+        Self { header: Some(header), generation, state: State::Ok, ..Self::empty(path) }
+    }
+
+    /// Something that stands where a log should and may not be used as one.
+    pub(crate) fn refused(path: &Path, error: Error) -> Self {
+        Self { state: State::Refused, error: Some(error), ..Self::empty(path) }
+    }
+
+    /// A log that the operating system did not let us look at.
+    pub(crate) fn unreadable(path: &Path, error: Error) -> Self {
+        Self { state: State::Corrupt, error: Some(error), ..Self::empty(path) }
+    }
+
+    /// Looks at both ends of the log at `path`. Where the end is not clear from behind, its whole text is walked.
+    ///
+    /// # Errors
+    /// [`Error::Io`]. Whatever is wrong with the log is told by [`Snapshot::state`] and [`Snapshot::error`].
+    pub fn of_log(disk: &Arc<dyn Disk>, path: &Path, limits: Limits) -> Result<Self> {
+        // Two page reads cost less than setting a map up.
+        let log = LogFile::open(disk, path, limits, ReadMode::Read)?;
+        let mut snapshot = Self::empty(path);
+        snapshot.size_bytes = Some(log.stamp().size);
+        snapshot.revision = Some(Revision::of(log.stamp()));
+        snapshot.encoding = Some(log.encoding());
+        snapshot.generation = log.named().map(|(generation, _)| generation);
+        match snapshot.look(&log) {
+            Ok(()) => {}
+            Err(error @ Error::Io { .. }) => return Err(error),
+            Err(error) => {
+                snapshot.state = match error {
+                    Error::FormatUnsupported { .. } => State::Unsupported,
+                    Error::IdentityMismatch { .. } => State::Refused,
+                    _ if log.detected() == Detected::Nothing => State::Empty,
+                    _ => State::Corrupt,
+                };
+                snapshot.error = Some(error);
+            }
+        }
+        Ok(snapshot)
+    }
+
+    /// Looks at the log of a session's folder, and checks that it stands where its header says.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn of_folder(disk: &Arc<dyn Disk>, folder: &Folder, limits: Limits) -> Result<Self> {
+        let project =
+            folder.path.parent().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+        let mut snapshot = match folder.current() {
+            Ok(Some(log)) => {
+                let mut snapshot = Self::of_log(disk, &folder.path.join(&log.name), limits)?;
+                if let Some(mismatch) = snapshot.misplaced(&**disk, &folder.path) {
+                    snapshot.state = State::Refused;
+                    snapshot.error = Some(mismatch);
+                }
+                snapshot
+            }
+            Ok(None) => {
+                let strays: Vec<String> =
+                    folder.beside.iter().map(|(name, _)| name.to_string_lossy().into_owned()).collect();
+                let what = if strays.is_empty() {
+                    "the folder holds no log".to_owned()
+                } else {
+                    format!("the folder holds no log, only {}", strays.join(", "))
+                };
+                let error = Error::Layout { path: folder.path.clone(), what };
+                Self { error: Some(error), ..Self::empty(&folder.path) }
+            }
+            Err(error) => Self { state: State::Refused, error: Some(error), ..Self::empty(&folder.path) },
+        };
+        snapshot.project = project;
+        snapshot.older = folder.older();
+        Ok(snapshot)
+    }
+
+    fn look(&mut self, log: &LogFile) -> Result<()> {
+        log.check_encoding()?;
+        let mut source = log.probe_source();
+        let ends = probe(&mut source, log.encoding(), *log.limits())
+            .map_err(|error: ReadError| Error::read(log.path(), 0, error))?;
+        let line = ends.header.strip_suffix(b"\n").unwrap_or(&ends.header);
+        let header = Header::parse(line, log.limits()).map_err(|fault| header_error(log.path(), fault))?;
+        let generation = header.generation();
+        self.generation = Some(generation);
+        self.header = Some(header);
+        log.check_name(generation)?;
+        match ends.last {
+            Last::HeaderOnly => {
+                self.event_count = Some(0);
+                self.state = State::Ok;
+                Ok(())
+            }
+            Last::Rows { lines, counted } => match last_row(&lines, generation, log.limits()) {
+                Some((events, time)) if counted.is_none_or(|counted| counted == events) => {
+                    self.event_count = Some(events);
+                    self.last_time = Some(time);
+                    self.state = State::Ok;
+                    Ok(())
+                }
+                _ => self.walk(log),
+            },
+            Last::Unclear => self.walk(log),
+        }
+    }
+
+    /// The end is not clear from behind: the forward walk decides.
+    fn walk(&mut self, log: &LogFile) -> Result<()> {
+        let options = ScanOptions { check: Check::Envelope, ..ScanOptions::STRICT };
+        let report = scan(log, options, &mut |_| Ok(ControlFlow::Continue(())))?;
+        self.state = report.verdict.into();
+        self.event_count = Some(report.events);
+        self.last_time = report.last_time.filter(|_| report.events > 0);
+        self.error = report.end_error(log);
+        report.require(log)
+    }
+
+    fn misplaced(&self, disk: &dyn Disk, folder: &Path) -> Option<Error> {
+        let header = self.header.as_ref()?;
+        let mismatch = |what: String| Some(Error::IdentityMismatch { path: self.path.clone(), what });
+        let name = folder.file_name().unwrap_or_default();
+        let Some(id_name) = session_dir_name(header.id()) else {
+            return mismatch("the header's id is empty".to_owned());
+        };
+        if name != OsStr::new(&id_name) {
+            return mismatch(format!(
+                "the folder is {}, but the header's id {} belongs in {id_name}",
+                name.display(),
+                printable(header.id())
+            ));
+        }
+        let project = folder.parent().and_then(Path::file_name)?;
+        let expected = project_dir_name(header.cwd())?;
+        if project == OsStr::new(&expected) {
+            return None;
+        }
+        // One and the same folder may be reached through a link under another name.
+        let twin = folder.parent()?.parent()?.join(&expected).join(&id_name);
+        let inode = |path: &Path| disk.stamp(&path.join(".")).ok().flatten();
+        if let (Some(twin), Some(here)) = (inode(&twin), inode(folder))
+            && twin.is_same_file(&here)
+        {
+            return None;
+        }
+        mismatch(format!(
+            "it stands in {}, but its working directory belongs in {expected}",
+            project.display()
+        ))
+    }
+}
+
+/// Events up to the last row, and its time.
+pub(crate) fn last_row(lines: &[u8], generation: Generation, limits: &Limits) -> Option<(u64, UnixMs)> {
+    let text = lines.strip_suffix(b"\n")?;
+    let start = memchr::memrchr(b'\n', text).map_or(0, |newline| newline.saturating_add(1));
+    let row = PhysicalRow::read(text.get(start..)?, generation, Check::Full, limits).ok()?;
+    Some((row.next_seq(), row.last_time()))
+}
+
+/// The error for a header line that is not one.
+pub(crate) fn header_error(path: &Path, fault: HeaderFault) -> Error {
+    let path = path.to_path_buf();
+    match fault {
+        HeaderFault::Newer { version } => Error::FormatUnsupported {
+            path,
+            reason: Unsupported::Newer { stored: Generation::new(version), newest: Generation::CURRENT },
+        },
+        fault if fault.is_unsupported() => Error::FormatUnsupported {
+            path,
+            reason: Unsupported::Shape { at: 0, source: Damage::Header(fault) },
+        },
+        fault => Error::Corruption { path, offset: 0, intact: 0, source: Damage::Header(fault) },
+    }
+}

@@ -1,0 +1,120 @@
+//! The store on the real file system, once per encoding.
+
+use seslog::container::Encoding;
+use seslog::json::Text;
+use seslog::row::Header;
+use seslog::store::{FileStore, SessionAccess, State, StoreOptions};
+use seslog::units::{Generation, UnixMs};
+use seslog::{Error, Result};
+
+fn options(encoding: Encoding) -> StoreOptions {
+    let mut options = StoreOptions::default();
+    options.encoding = encoding;
+    options
+}
+
+fn header(id: &str) -> Header {
+    Header::new(Generation::V2, Text::from(id), UnixMs::new(1_700_000_000_000)).unwrap()
+}
+
+fn row(seq: u64) -> String {
+    format!(
+        "{{\"type\":\"plan/mode\",\"seq\":{seq},\"time\":{},\"data\":{{\"active\":true}}}}",
+        1_700_000_000_000 + seq
+    )
+}
+
+fn append(handle: &seslog::store::SessionHandle, seqs: std::ops::Range<u64>) -> Result<()> {
+    let rows: Vec<String> = seqs.map(row).collect();
+    let rows: Vec<&[u8]> = rows.iter().map(String::as_bytes).collect();
+    handle.append(&rows)
+}
+
+#[test]
+fn created_sessions_are_lazy_then_durable_then_reopened() {
+    for encoding in Encoding::ALL {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("root");
+        let store = FileStore::with_options(&root, options(encoding));
+        let handle = store.create(header("s-1"), None).unwrap();
+        assert!(!root.exists(), "nothing is on disk before the first append");
+        assert_eq!(handle.read(0, 10).unwrap().len(), 0);
+        append(&handle, 0..3).unwrap();
+        append(&handle, 3..4).unwrap();
+        assert_eq!(
+            handle.read(1, 2).unwrap().rows().collect::<Vec<_>>(),
+            [row(1).as_bytes(), row(2).as_bytes()]
+        );
+        assert!(matches!(append(&handle, 7..8), Err(Error::SeqMismatch { expected: 4, actual: 7, .. })));
+        let id = Text::from("s-1");
+        assert!(matches!(store.open(&id, SessionAccess::Write), Err(Error::AlreadyOwned { .. })));
+        let second = FileStore::with_options(&root, options(encoding));
+        assert!(matches!(second.open(&id, SessionAccess::Write), Err(Error::AlreadyOwned { .. })));
+        let reader = second.open(&id, SessionAccess::Read).unwrap();
+        assert_eq!(reader.read(0, u64::MAX).unwrap().len(), 4);
+        append(&handle, 4..600).unwrap();
+        assert_eq!(reader.read(0, u64::MAX).unwrap().len(), 600);
+        assert_eq!(reader.read(299, 2).unwrap().rows().next().unwrap(), row(299).as_bytes());
+        handle.close().unwrap();
+        assert!(matches!(append(&handle, 600..601), Err(Error::HandleClosed { .. })));
+        let handle = second.open(&id, SessionAccess::Write).unwrap();
+        assert_eq!(handle.next_seq(), Some(600));
+        append(&handle, 600..601).unwrap();
+        let snapshots = store.list().unwrap();
+        assert_eq!(snapshots.len(), 1);
+        assert_eq!((snapshots[0].state, snapshots[0].event_count), (State::Ok, Some(601)), "{encoding}");
+        assert_eq!(snapshots[0].encoding, Some(encoding));
+        handle.close().unwrap();
+    }
+}
+
+#[test]
+fn a_torn_end_is_set_aside_by_the_next_append_and_nothing_before_it_changes() {
+    for encoding in Encoding::ALL {
+        let dir = tempfile::tempdir().unwrap();
+        let store = FileStore::with_options(dir.path(), options(encoding));
+        let handle = store.create(header("s"), None).unwrap();
+        append(&handle, 0..5).unwrap();
+        append(&handle, 5..40).unwrap();
+        handle.close().unwrap();
+        let id = Text::from("s");
+        let path = store.stat(&id).unwrap().unwrap().path;
+        let whole = std::fs::read(&path).unwrap();
+        for cut in 1..120 {
+            std::fs::write(&path, &whole[..whole.len() - cut]).unwrap();
+            let snapshot = store.stat(&id).unwrap().unwrap();
+            let on_border = encoding == Encoding::Plain && whole[whole.len() - cut - 1] == b'\n';
+            assert_eq!(
+                snapshot.state,
+                if on_border { State::Ok } else { State::Torn },
+                "{encoding} cut {cut}"
+            );
+            let kept = snapshot.event_count.unwrap();
+            let handle = store.open(&id, SessionAccess::Write).unwrap();
+            assert_eq!(handle.next_seq(), Some(kept));
+            append(&handle, kept..kept + 2).unwrap();
+            handle.close().unwrap();
+            let snapshot = store.stat(&id).unwrap().unwrap();
+            assert_eq!(
+                (snapshot.state, snapshot.event_count),
+                (State::Ok, Some(kept + 2)),
+                "{encoding} cut {cut}"
+            );
+            let now = std::fs::read(&path).unwrap();
+            let border = now.iter().zip(&whole).take_while(|(a, b)| a == b).count();
+            assert!(border + 700 > whole.len().min(now.len()) || encoding == Encoding::Indexed);
+            let aside = std::fs::read_dir(path.parent().unwrap())
+                .unwrap()
+                .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+                .filter(|name| name.contains(".torn-"))
+                .count();
+            assert_eq!(aside, usize::from(!on_border), "{encoding} cut {cut}");
+            for entry in std::fs::read_dir(path.parent().unwrap()).unwrap() {
+                let entry = entry.unwrap();
+                if entry.file_name().to_string_lossy().contains(".torn-") {
+                    std::fs::remove_file(entry.path()).unwrap();
+                }
+            }
+        }
+    }
+}
