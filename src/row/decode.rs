@@ -182,15 +182,24 @@ impl RowDecoder {
         if let Some(issue) = self.issue {
             return self.drop(place, line, issue);
         }
-        let fault = match self.judge(line) {
+        match self.judge(line) {
             Ok((row, marker)) => {
                 self.marker = marker.or(self.marker);
                 self.events = row.next_seq();
                 self.rows = self.rows.saturating_add(1);
-                return Ok(Some(row));
+                Ok(Some(row))
             }
-            Err(fault) => fault,
-        };
+            Err(fault) => self.fail(place, line, fault),
+        }
+    }
+
+    #[cold]
+    fn fail<'a>(
+        &mut self,
+        place: RowPlace,
+        line: &[u8],
+        fault: RowFault,
+    ) -> Result<Option<PhysicalRow<'a>>, DecodeFault> {
         let issue = Issue { place, fault };
         let refused =
             || self.parsed(line).is_some_and(|row| self.original_decodes(&row) && self.is_in_place(&row));
@@ -210,6 +219,7 @@ impl RowDecoder {
     }
 
     /// The next row, and its seq if it marks the end of the inherited events.
+    #[inline]
     fn judge<'a>(&self, line: &'a [u8]) -> Result<(PhysicalRow<'a>, Option<Seq>), RowFault> {
         let row = PhysicalRow::read(line, self.generation, self.check, &self.limits)?;
         let got = row.first_seq();
@@ -227,6 +237,7 @@ impl RowDecoder {
         Ok((row, marker))
     }
 
+    #[inline]
     fn marked(&self, event: &Event<'_>) -> Result<Option<Seq>, RowFault> {
         if !event.is("session/end-seed") {
             return Ok(None);
@@ -238,6 +249,7 @@ impl RowDecoder {
     }
 
     /// Drops a row, which is `issue` or follows it.
+    #[cold]
     fn drop<'a>(
         &mut self,
         place: RowPlace,
