@@ -423,7 +423,10 @@ mod tests {
 
     #[test]
     fn the_parts_of_a_row_are_slices_of_its_line() {
-        let line = r#"{"type":"user/message","seq":5,"time":-12,"data":{"id":"u1"},"ignorable":true,"surfaceOp":{"op":"replace","start":1,"end":3},"sourceEventSeqs":[[1,3]]}"#;
+        let line = concat!(
+            r#"{"type":"user/message","seq":5,"time":-12,"data":{"id":"u1"},"ignorable":true"#,
+            r#","surfaceOp":{"op":"replace","start":1,"end":3},"sourceEventSeqs":[[1,3]]}"#,
+        );
         let event = Event::scan(line).unwrap();
         assert_eq!(parse(line), Ok(event));
         assert!(event.is("user/message"));

@@ -140,7 +140,10 @@ mod tests {
         full
     }
 
-    const PACKED: &str = r#"{"type":"text-chunks","seq0":8,"time0":9,"data":{"turn":2,"step":1,"index":0,"dt":[4,0,-1],"texts":["On"," it","."," "]}}"#;
+    const PACKED: &str = concat!(
+        r#"{"type":"text-chunks","seq0":8,"time0":9,"data":{"turn":2,"step":1,"index":0"#,
+        r#","dt":[4,0,-1],"texts":["On"," it","."," "]}}"#,
+    );
 
     #[test]
     fn packed_rows_are_rows_of_v0_and_v1_only() {
