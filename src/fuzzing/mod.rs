@@ -1,0 +1,4 @@
+//! Bodies of the fuzz targets, one file each. The ordinary tests run them too, over seeds and generated input.
+
+pub mod range;
+pub mod row;

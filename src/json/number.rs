@@ -1,0 +1,165 @@
+/// 2^53 - 1, the largest integer whose neighbours a double still tells apart.
+pub const SAFE_INTEGER_MAX: i64 = 9_007_199_254_740_991;
+
+/// A JSON number as spelled, borrowed from its text.
+#[derive(Clone, Copy, Debug)]
+pub struct Number<'t> {
+    raw: &'t str,
+}
+
+impl<'t> Number<'t> {
+    /// `raw` follows the number grammar of JSON.
+    pub(crate) fn new(raw: &'t str) -> Self {
+        Self { raw }
+    }
+
+    /// Its exact text.
+    #[must_use]
+    pub fn raw(self) -> &'t str {
+        self.raw
+    }
+
+    /// The nearest double, ties to even; infinite when the number is too large for one.
+    #[must_use]
+    pub fn value(self) -> f64 {
+        if let Some((negative, magnitude)) = self.short_integer() {
+            #[expect(clippy::cast_precision_loss, reason = "fewer than 16 digits: exact")]
+            let magnitude = magnitude as f64;
+            return if negative { -magnitude } else { magnitude };
+        }
+        if self.raw.len() > STD_LEN_MAX { long_value(self.raw) } else { std_value(self.raw) }
+    }
+
+    /// The value as an integer, when it is one of magnitude at most [`SAFE_INTEGER_MAX`] and not negative zero.
+    ///
+    /// Decided by the double, not by the spelling: `1.0`, `1E0` and `1.0000000000000000001` are 1.
+    ///
+    /// Spec: `format-spec/04-rows.md`, "Numbers".
+    #[must_use]
+    pub fn as_safe_integer(self) -> Option<i64> {
+        if let Some((negative, magnitude)) = self.short_integer() {
+            return match (negative, magnitude) {
+                (true, 0) => None,
+                (true, _) => magnitude.checked_neg(),
+                (false, _) => Some(magnitude),
+            };
+        }
+        let value = self.value();
+        if value.fract() != 0.0 || value.abs() > SAFE_INTEGER_MAX as f64 || is_negative_zero(value) {
+            return None;
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "integral and at most 2^53 - 1")]
+        Some(value as i64)
+    }
+
+    /// [`as_safe_integer`](Self::as_safe_integer) when it is not negative.
+    #[must_use]
+    pub fn as_count(self) -> Option<u64> {
+        self.as_safe_integer().and_then(|n| u64::try_from(n).ok())
+    }
+
+    /// Whether the double is -0: `-0`, `-0.0e7`, and also `-1e-400`, which rounds to it.
+    #[must_use]
+    pub fn is_negative_zero(self) -> bool {
+        self.raw.starts_with('-') && is_negative_zero(self.value())
+    }
+
+    /// Whether the double is finite; `1e400` is not.
+    #[must_use]
+    pub fn is_finite(self) -> bool {
+        self.value().is_finite()
+    }
+
+    /// Whether the double survives `JSON.stringify`: finite and not negative zero.
+    #[must_use]
+    pub fn is_lossless(self) -> bool {
+        match self.short_integer() {
+            Some((negative, magnitude)) => !(negative && magnitude == 0),
+            None => {
+                let value = self.value();
+                value.is_finite() && !is_negative_zero(value)
+            }
+        }
+    }
+
+    /// Whether `JSON.stringify` spells the double just so.
+    pub(super) fn is_canonical(self) -> bool {
+        match self.short_integer() {
+            Some((negative, magnitude)) => !(negative && magnitude == 0),
+            None => {
+                let value = self.value();
+                value.is_finite() && ryu_js::Buffer::new().format_finite(value) == self.raw
+            }
+        }
+    }
+
+    /// Sign and magnitude, if the spelling is an optional minus and at most 15 digits. Below 10^15, so exact as a
+    /// double and in its canonical spelling, `-0` aside.
+    #[inline]
+    fn short_integer(self) -> Option<(bool, i64)> {
+        let bytes = self.raw.as_bytes();
+        let (negative, digits) = match bytes {
+            [b'-', digits @ ..] => (true, digits),
+            digits => (false, digits),
+        };
+        if digits.len() > 15 {
+            return None;
+        }
+        let mut magnitude: i64 = 0;
+        for byte in digits {
+            let digit = byte.wrapping_sub(b'0');
+            if digit > 9 {
+                return None;
+            }
+            magnitude = magnitude.wrapping_mul(10).wrapping_add(i64::from(digit)); // below 10^15
+        }
+        Some((negative, magnitude))
+    }
+}
+
+fn is_negative_zero(value: f64) -> bool {
+    value == 0.0 && value.is_sign_negative()
+}
+
+/// The standard library reads an exponent only as far as it exceeds 65,535. That is enough until a mantissa is long
+/// enough to make up for a larger one.
+const STD_LEN_MAX: usize = 32_768;
+
+/// Significant digits that decide any rounding to a double, with room; what follows them only counts as "and more".
+const DIGITS_MAX: usize = 800;
+
+fn std_value(raw: &str) -> f64 {
+    raw.parse().expect("JSON numbers are a subset of what f64 parses")
+}
+
+/// The value of a number of any length, respelled as `0.` and its first significant digits with a small exponent.
+fn long_value(raw: &str) -> f64 {
+    let (sign, unsigned) = match raw.strip_prefix('-') {
+        Some(unsigned) => ("-", unsigned),
+        None => ("", raw),
+    };
+    let (mantissa, exponent) = unsigned.split_once(['e', 'E']).unwrap_or((unsigned, "0"));
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let digits = || whole.bytes().chain(fraction.bytes());
+
+    let zeros = digits().take_while(|digit| *digit == b'0').count();
+    let mut short: String = format!("{sign}0.");
+    short.extend(digits().skip(zeros).take(DIGITS_MAX).map(char::from));
+    if digits().skip(zeros).skip(DIGITS_MAX).any(|digit| digit != b'0') {
+        short.push('1');
+    }
+    let places = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+    let exponent = exponent_value(exponent).saturating_add(places(whole.len())).saturating_sub(places(zeros));
+    short.push('e');
+    short.push_str(&exponent.clamp(-10_000, 10_000).to_string());
+    std_value(&short)
+}
+
+/// The exponent as an integer, saturating.
+fn exponent_value(spelling: &str) -> i64 {
+    let unsigned = spelling.trim_start_matches(['+', '-']);
+    let magnitude = unsigned
+        .bytes()
+        .fold(0i64, |sum, digit| sum.saturating_mul(10).saturating_add(i64::from(digit.wrapping_sub(b'0'))));
+    if spelling.starts_with('-') { magnitude.saturating_neg() } else { magnitude }
+}

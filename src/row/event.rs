@@ -1,0 +1,359 @@
+use super::fault::{Member, RowFault};
+use super::fields::Fields;
+use super::lex::{self, Members, Opening};
+use super::range;
+use crate::json::{self, Str, SyntaxErrorKind};
+use crate::limits::Limits;
+use crate::units::{Seq, UnixMs};
+
+/// How much of a row is checked when it is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Check {
+    /// Grammar and UTF-8 of the whole line, and every rule of the envelope.
+    #[default]
+    Full,
+    /// UTF-8 and every rule of the envelope, but no grammar inside `data`: see [`Event::scan`]. A row that is not as its
+    /// writer makes it is read in full all the same.
+    Envelope,
+}
+
+/// An event row: its envelope, borrowed from the line. The payload is raw JSON text that nobody has looked into.
+///
+/// Spec: `format-spec/04-rows.md`, "Envelope".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event<'a> {
+    line: &'a str,
+    event_type: Str<'a>,
+    seq: Seq,
+    time: UnixMs,
+    data: &'a str,
+    ignorable: bool,
+    source_event_seqs: Option<&'a str>,
+    surface_op: Option<&'a str>,
+}
+
+impl<'a> Event<'a> {
+    /// Reads `line`, a row without its newline, as an event.
+    ///
+    /// The seq is not compared with anything but `sourceEventSeqs`, whose entries must lie before it; whether it is the
+    /// next of its log is for [`RowDecoder`](super::RowDecoder) to say. `surfaceOp` may be any JSON value here, and a type
+    /// any string. Time O(bytes) with [`Check::Full`]; with [`Check::Envelope`] the payload costs its UTF-8 check only.
+    /// Allocates nothing, except to find repeats in a `sourceEventSeqs` that does not ascend.
+    ///
+    /// # Errors
+    /// The first [`RowFault`] in this order: length, UTF-8, grammar, an unknown member, then the members in the order of
+    /// the format's table.
+    pub fn read(line: &'a [u8], check: Check, limits: &Limits) -> Result<Self, RowFault> {
+        Self::read_text(text_of(line, limits)?, check, limits)
+    }
+
+    /// [`read`](Self::read) of a line that is known to be UTF-8 and within the limit of its length.
+    pub(crate) fn read_text(line: &'a str, check: Check, limits: &Limits) -> Result<Self, RowFault> {
+        match Self::scan_sound(line, check, limits) {
+            Some(event) => Ok(event),
+            None => Self::parse_text(line, limits),
+        }
+    }
+
+    /// [`scan`](Self::scan), if what it finds holds up to `check` and cites only what is before it.
+    pub(super) fn scan_sound(line: &'a str, check: Check, limits: &Limits) -> Option<Self> {
+        let event = Self::scan(line)?;
+        let sound = match check {
+            Check::Envelope => true,
+            // `scan` allows itself three levels of brackets, the line's own included.
+            Check::Full => {
+                limits.nesting_max >= 3
+                    && json::check(event.data.as_bytes(), limits.nesting_max.saturating_sub(1)).is_ok()
+            }
+        };
+        if sound { event.provenance_checked().ok() } else { None }
+    }
+
+    /// Reads `line` by the grammar alone, whatever its spelling. [`read`](Self::read) with [`Check::Full`] gives the same
+    /// answer sooner.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn parse(line: &'a [u8], limits: &Limits) -> Result<Self, RowFault> {
+        Self::parse_text(text_of(line, limits)?, limits)
+    }
+
+    fn parse_text(line: &'a str, limits: &Limits) -> Result<Self, RowFault> {
+        check_text(line, limits)?;
+        Self::from_members(line, Members::of(line).ok_or(RowFault::NotObject)?)
+    }
+
+    /// The event that the members of `line` make, which has been checked to be JSON.
+    pub(super) fn from_members(line: &'a str, members: Members<'a>) -> Result<Self, RowFault> {
+        let fields = Fields::collect(members, MEMBERS);
+        if let Some(name) = fields.unknown() {
+            return Err(RowFault::UnknownMember { name });
+        }
+        let wrong = |member: Member| match fields.get(member.as_str()) {
+            Some(_) => RowFault::Member(member),
+            None => RowFault::MissingMember(member),
+        };
+        let event_type = fields.string("type").ok_or(wrong(Member::Type))?;
+        let seq = fields.count("seq").and_then(Seq::new).ok_or(wrong(Member::Seq))?;
+        let time = fields.get("time").and_then(lex::safe_integer).ok_or(wrong(Member::Time))?;
+        let data = fields.get("data").ok_or(wrong(Member::Data))?;
+        if fields.get("ignorable").is_some_and(|value| value != "true") {
+            return Err(RowFault::Member(Member::Ignorable));
+        }
+        let event = Self {
+            line,
+            event_type,
+            seq,
+            time: UnixMs::new(time),
+            data,
+            ignorable: fields.get("ignorable").is_some(),
+            source_event_seqs: fields.get("sourceEventSeqs"),
+            surface_op: fields.get("surfaceOp"),
+        };
+        event.provenance_checked()
+    }
+
+    fn provenance_checked(self) -> Result<Self, RowFault> {
+        if let Some(list) = self.source_event_seqs {
+            range::check(list, self.seq).map_err(RowFault::Provenance)?;
+        }
+        Ok(self)
+    }
+
+    /// Reads the envelope of a row that is spelled as writers spell it, without walking its payload: `None` for any other.
+    ///
+    /// The line must begin with exactly `{"type":"…","seq":N,"time":N,"data":{`, with no escape in the type and canonical
+    /// numbers, and end in `}` after any of `,"surfaceOp":…`, `,"sourceEventSeqs":…` and `,"ignorable":true`, each at most
+    /// once and spelled without white space. Those two parts are checked to the byte. What stands between them is taken
+    /// for the payload on the strength of its first and last byte.
+    ///
+    /// Not checked: that `data` is one JSON value. Nothing else escapes: since what stands around it is valid, **if `data`
+    /// is one JSON value, the line is valid JSON and [`parse`](Self::parse) reads exactly this event from it** (or refuses
+    /// what `sourceEventSeqs` lists, which is not judged here). So whoever parses the payload either gets the event that
+    /// the line holds, or a syntax error; text inside a string can never pose as a member. The one way in which a valid
+    /// line can give a `data` that is not one value is a member after the payload that no writer puts there (a second
+    /// `data`, an unknown member, an escaped name) with an object of more than 64 bytes as its value; shorter ones are
+    /// noticed and give `None`.
+    ///
+    /// Time O(bytes outside the payload).
+    ///
+    /// Spec: `format-spec/04-rows.md`, "Reading an envelope without its payload".
+    #[must_use]
+    #[inline]
+    pub fn scan(line: &'a str) -> Option<Self> {
+        let bytes = line.as_bytes();
+        let rest = bytes.strip_prefix(b"{\"type\":\"")?;
+        let type_len = memchr::memchr(b'"', rest)?;
+        let (event_type, rest) = rest.split_at_checked(type_len)?;
+        if event_type.iter().any(|&byte| byte < b' ' || byte == b'\\') {
+            return None;
+        }
+        let (seq, rest) = digits(rest.strip_prefix(b"\",\"seq\":")?)?;
+        let rest = rest.strip_prefix(b",\"time\":")?;
+        let (time, rest) = match rest.strip_prefix(b"-") {
+            None => digits(rest).and_then(|(ms, rest)| Some((i64::try_from(ms).ok()?, rest)))?,
+            Some(rest) => {
+                let (ms, rest) = digits(rest)?;
+                (i64::try_from(ms).ok().filter(|&ms| ms > 0)?.checked_neg()?, rest)
+            }
+        };
+        let rest = rest.strip_prefix(b",\"data\":")?;
+        if rest.first() != Some(&b'{') {
+            return None;
+        }
+        let data_at = bytes.len().checked_sub(rest.len())?;
+
+        let mut suffix = Suffix { body: line.get(data_at..)?.strip_suffix('}')?, ..Suffix::default() };
+        while suffix.take_member()? {}
+        let data = suffix.body;
+        match lex::opening(data.as_bytes(), TAIL_WINDOW) {
+            Opening::At(0) | Opening::Beyond => {}
+            Opening::At(_) | Opening::Nowhere => return None,
+        }
+        Some(Self {
+            line,
+            event_type: lex::literal(line.get(9..type_len.checked_add(9)?)?),
+            seq: Seq::new(seq)?,
+            time: UnixMs::new(time),
+            data,
+            ignorable: suffix.ignorable,
+            source_event_seqs: suffix.source_event_seqs,
+            surface_op: suffix.surface_op,
+        })
+    }
+
+    /// The whole row as stored, without its newline.
+    #[must_use]
+    pub const fn line(&self) -> &'a str {
+        self.line
+    }
+
+    /// What the event is; it names the shape of the payload.
+    #[must_use]
+    pub const fn event_type(&self) -> Str<'a> {
+        self.event_type
+    }
+
+    /// Whether the event is of type `name`.
+    #[must_use]
+    #[inline]
+    pub fn is(&self, name: &str) -> bool {
+        self.event_type.eq_str(name)
+    }
+
+    /// Its position in the log, by its own claim.
+    #[must_use]
+    pub const fn seq(&self) -> Seq {
+        self.seq
+    }
+
+    /// When it happened, by its producer's clock.
+    #[must_use]
+    pub const fn time(&self) -> UnixMs {
+        self.time
+    }
+
+    /// The payload's JSON text as stored. Not checked to be JSON if the row was read with [`Check::Envelope`].
+    #[must_use]
+    pub const fn data(&self) -> &'a str {
+        self.data
+    }
+
+    /// Whether a reader that does not know the type may keep the event as it is.
+    #[must_use]
+    pub const fn is_ignorable(&self) -> bool {
+        self.ignorable
+    }
+
+    /// The JSON text of `sourceEventSeqs`, if present; [`range`](super::range) reads it.
+    #[must_use]
+    pub const fn source_event_seqs(&self) -> Option<&'a str> {
+        self.source_event_seqs
+    }
+
+    /// The JSON text of `surfaceOp`, if present. Any JSON value: its form is judged where surfaces are derived.
+    #[must_use]
+    pub const fn surface_op(&self) -> Option<&'a str> {
+        self.surface_op
+    }
+}
+
+/// How far [`Event::scan`] reads back from the payload's end to see whether the object that closes there is the payload.
+/// Enough for whole payloads like `{"turn":1,"step":1}` and for any short member that a newer writer may have added.
+const TAIL_WINDOW: usize = 64;
+
+/// The members after the payload, taken off the line's end one by one.
+#[derive(Default)]
+struct Suffix<'a> {
+    /// What is left, from the payload's first byte on.
+    body: &'a str,
+    ignorable: bool,
+    source_event_seqs: Option<&'a str>,
+    surface_op: Option<&'a str>,
+}
+
+impl<'a> Suffix<'a> {
+    /// Takes the last member off. `false` when `body` ends as an object does and may be the payload alone; `None` when it
+    /// ends in something that takes a real parser.
+    ///
+    /// Sound on valid JSON, where the end of `body` is outside any string: `,"` then starts a name, because a string that
+    /// ends in a comma would have something else than a name's letters after its closing quote, and what follows up to the
+    /// end is one value, checked here, whose end closes nothing but the member.
+    #[inline]
+    fn take_member(&mut self) -> Option<bool> {
+        let body = self.body;
+        match body.as_bytes().last()? {
+            b'}' => {
+                let Some((rest, operation)) = replace_operation(body) else { return Some(false) };
+                set(&mut self.surface_op, operation)?;
+                self.body = rest;
+            }
+            b'"' => {
+                let at = body.len().checked_sub(APPEND.len())?;
+                let (rest, operation) =
+                    body.split_at_checked(at).filter(|&(_, operation)| operation == APPEND)?;
+                set(&mut self.surface_op, operation)?;
+                self.body = rest.strip_suffix(SURFACE_OP)?;
+            }
+            b']' => {
+                let list = body
+                    .bytes()
+                    .rev()
+                    .take_while(|byte| matches!(byte, b'0'..=b'9' | b',' | b'[' | b']'))
+                    .count();
+                let (rest, list) = body.split_at_checked(body.len().checked_sub(list)?)?;
+                json::check(list.as_bytes(), 2).ok()?;
+                set(&mut self.source_event_seqs, list)?;
+                self.body = rest.strip_suffix(",\"sourceEventSeqs\":")?;
+            }
+            b'e' => {
+                let rest = body.strip_suffix(",\"ignorable\":true")?;
+                if std::mem::replace(&mut self.ignorable, true) {
+                    return None;
+                }
+                self.body = rest;
+            }
+            _ => return None,
+        }
+        Some(true)
+    }
+}
+
+const SURFACE_OP: &str = ",\"surfaceOp\":";
+const APPEND: &str = "\"append\"";
+
+/// Splits a flat object that is the value of a last member `surfaceOp` from what stands before that member.
+#[inline]
+fn replace_operation(body: &str) -> Option<(&str, &str)> {
+    // A replacement with both seqs at 2^53 - 1 has 64 bytes, and 70 in v3.
+    let low = body.len().saturating_sub(128);
+    let brace = low.checked_add(memchr::memrchr(b'{', body.as_bytes().get(low..)?)?)?;
+    let (rest, operation) = body.split_at_checked(brace)?;
+    let rest = rest.strip_suffix(SURFACE_OP)?;
+    json::check(operation.as_bytes(), 1).is_ok().then_some((rest, operation))
+}
+
+fn set<T>(slot: &mut Option<T>, value: T) -> Option<()> {
+    slot.is_none().then(|| *slot = Some(value))
+}
+
+/// A canonical count of up to 16 digits, and what follows it.
+#[inline]
+fn digits(text: &[u8]) -> Option<(u64, &[u8])> {
+    let len = text.iter().take(17).take_while(|byte| byte.is_ascii_digit()).count();
+    let (number, rest) = text.split_at_checked(len)?;
+    if !matches!(number, [b'0'] | [b'1'..=b'9', ..]) || len > 16 {
+        return None;
+    }
+    let value = |sum: u64, digit: &u8| sum.wrapping_mul(10).wrapping_add(u64::from(digit.wrapping_sub(b'0')));
+    Some((number.iter().fold(0, value), rest)) // below 10^16
+}
+
+/// The members of an event's envelope, in the order of the format's table.
+pub(super) const MEMBERS: [&str; 7] =
+    ["type", "seq", "time", "data", "ignorable", "sourceEventSeqs", "surfaceOp"];
+
+/// `line` as text, if it is UTF-8 and within its limit.
+pub(super) fn text_of<'a>(line: &'a [u8], limits: &Limits) -> Result<&'a str, RowFault> {
+    // The newline is not part of `line` and counts.
+    let bytes = u64::try_from(line.len()).unwrap_or(u64::MAX).saturating_add(1);
+    if bytes > limits.row_bytes_max {
+        return Err(RowFault::TooLong { bytes, max: limits.row_bytes_max });
+    }
+    match simdutf8::basic::from_utf8(line) {
+        Ok(text) => Ok(text),
+        // The fast check does not say where.
+        Err(_) => {
+            std::str::from_utf8(line).map_err(|fault| RowFault::NotUtf8 { offset: fault.valid_up_to() })
+        }
+    }
+}
+
+/// Succeeds when `line` is one JSON value.
+pub(super) fn check_text(line: &str, limits: &Limits) -> Result<(), RowFault> {
+    json::check(line.as_bytes(), limits.nesting_max).map_err(|fault| match fault.kind {
+        SyntaxErrorKind::NotUtf8 => RowFault::NotUtf8 { offset: fault.offset },
+        _ => RowFault::NotJson(fault),
+    })
+}
