@@ -20,6 +20,8 @@ pub(crate) mod raw;
 mod read;
 mod seek;
 mod source;
+#[doc(hidden)]
+pub mod spec;
 mod tail;
 mod trailer;
 mod write;
