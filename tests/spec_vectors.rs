@@ -12,5 +12,13 @@ mod hex;
 mod markdown;
 #[path = "spec_vectors/outcome.rs"]
 mod outcome;
+#[path = "spec_vectors/row_tables.rs"]
+mod row_tables;
+#[path = "spec_vectors/tables.rs"]
+mod tables;
+#[path = "spec_vectors/text.rs"]
+mod text;
+#[path = "spec_vectors/trailers.rs"]
+mod trailers;
 #[path = "spec_vectors/vectors.rs"]
 mod vectors;

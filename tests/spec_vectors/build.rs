@@ -26,7 +26,8 @@ pub(crate) fn xxh64(bytes: &[u8]) -> u64 {
         0x85eb_ca77_c2b2_ae63,
         0x27d4_eb2f_1656_67c5,
     ];
-    let round = |lane: u64, word: u64| lane.wrapping_add(word.wrapping_mul(P[1])).rotate_left(31).wrapping_mul(P[0]);
+    let round =
+        |lane: u64, word: u64| lane.wrapping_add(word.wrapping_mul(P[1])).rotate_left(31).wrapping_mul(P[0]);
     let word = |bytes: &[u8]| u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes"));
     let mut rest = bytes;
     let mut hash = P[4];
@@ -129,7 +130,8 @@ pub(crate) fn terms(n: u64) -> Vec<u64> {
     let mut rest = n;
     let mut terms = Vec::new();
     while rest > 0 {
-        let largest = (1..64).map(|k| (1_u64 << k) - 1).take_while(|term| *term <= rest).last().expect("1 fits");
+        let largest =
+            (1..64).map(|k| (1_u64 << k) - 1).take_while(|term| *term <= rest).last().expect("1 fits");
         terms.push(largest);
         rest -= largest;
     }
@@ -231,7 +233,13 @@ impl Log {
     }
 
     /// A log whose first segment has this body, and its members changed.
-    pub(crate) fn with(id: u64, header: &str, body: Vec<u8>, created_at: i64, change: &dyn Fn(&mut Members)) -> Self {
+    pub(crate) fn with(
+        id: u64,
+        header: &str,
+        body: Vec<u8>,
+        created_at: i64,
+        change: &dyn Fn(&mut Members),
+    ) -> Self {
         let mut log = Self {
             layout: Layout::read(),
             id,
@@ -260,7 +268,8 @@ impl Log {
         if let Some((_, time, _)) = rows.iter().flat_map(|row| &row.events).last() {
             self.last_time = *time;
         }
-        let skip = if n == 0 { self.id } else { (end - self.segments[usize::try_from(jump(n)).unwrap()].0) as u64 };
+        let skip =
+            if n == 0 { self.id } else { (end - self.segments[usize::try_from(jump(n)).unwrap()].0) as u64 };
         let mut members = Members(BTreeMap::new());
         members
             .set("magic", u64::from(u16::from_le_bytes(*b"SL")))

@@ -50,7 +50,8 @@ pub(crate) fn dump(bytes: &[u8]) -> String {
         }
         let line = &bytes[at..end];
         let hex: Vec<String> = line.iter().map(|byte| format!("{byte:02x}")).collect();
-        let text: String = line.iter().map(|&byte| if byte.is_ascii_graphic() { char::from(byte) } else { '.' }).collect();
+        let text: String =
+            line.iter().map(|&byte| if byte.is_ascii_graphic() { char::from(byte) } else { '.' }).collect();
         out.push_str(&format!("{at:04x}  {:<47}   {text}\n", hex.join(" ")));
         at = end;
     }

@@ -4,7 +4,9 @@ use std::fmt::Debug;
 
 use seslog::container::{Detected, Encoding, Fault, ReadError, Tail, TailState, detect, reader};
 use seslog::limits::Limits;
-use seslog::row::{Header, HeaderFault, PackedFault, PhysicalRow, Recovery, RowDecoder, RowFault, RowPlace, Seeding};
+use seslog::row::{
+    Header, HeaderFault, PackedFault, PhysicalRow, Recovery, RowDecoder, RowFault, RowPlace, Seeding,
+};
 use toml::{Table, Value};
 
 use crate::build::{Event, crc32};
@@ -58,7 +60,8 @@ impl Outcome {
         put("text", self.text.as_ref().map(list));
         put("text_len", Some(number(self.text_len)));
         put("text_crc", Some(number(self.text_crc)));
-        let event = |(seq, time, kind): &Event| Value::Array(vec![number(*seq), Value::Integer(*time), string(kind)]);
+        let event =
+            |(seq, time, kind): &Event| Value::Array(vec![number(*seq), Value::Integer(*time), string(kind)]);
         put("events", self.events.as_ref().map(|events| Value::Array(events.iter().map(event).collect())));
         put("cut", self.cut.map(number));
     }
@@ -71,7 +74,8 @@ impl Outcome {
             Some([seq, Value::Integer(time), kind]) => (count_of(seq), *time, text_of(kind).to_owned()),
             _ => panic!("not an event: {event}"),
         };
-        let list = |key| table.get(key).map(|value| value.as_array().unwrap_or_else(|| panic!("{key} is a list")));
+        let list =
+            |key| table.get(key).map(|value| value.as_array().unwrap_or_else(|| panic!("{key} is a list")));
         Self {
             detected: string("detected").expect("`detected` is there"),
             state: string("state"),
@@ -131,7 +135,8 @@ impl Outcome {
         self.fault = Some(name_of(&debug).to_owned());
         self.at = at;
         // `Chain { member: "segment", .. }`
-        self.member = debug.split_once("member: \"").and_then(|(_, rest)| Some(rest.split_once('"')?.0.to_owned()));
+        self.member =
+            debug.split_once("member: \"").and_then(|(_, rest)| Some(rest.split_once('"')?.0.to_owned()));
         self
     }
 
@@ -145,7 +150,9 @@ impl Outcome {
                 self = self.with_fault(&fault, Some(0));
                 self.line = Some(1);
                 self.member = match fault {
-                    HeaderFault::Member(member) | HeaderFault::Missing(member) => Some(member.as_str().to_owned()),
+                    HeaderFault::Member(member) | HeaderFault::Missing(member) => {
+                        Some(member.as_str().to_owned())
+                    }
                     _ => None,
                 };
                 return self;
@@ -205,9 +212,11 @@ fn push_events(row: PhysicalRow<'_>, events: &mut Vec<Event>) {
             events.push((event.seq().get(), event.time().get(), kind));
         }
         PhysicalRow::Packed(packed) => {
-            events.extend(packed.members().map(|member| {
-                (member.seq.get(), member.time.get(), "assistant/chunk".to_owned())
-            }));
+            events.extend(
+                packed
+                    .members()
+                    .map(|member| (member.seq.get(), member.time.get(), "assistant/chunk".to_owned())),
+            );
         }
     }
 }

@@ -41,7 +41,8 @@ pub(crate) fn read(folder: &str) -> Vec<Vector> {
     tables
         .map(|path| {
             let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
-            let read = |path: &PathBuf| fs::read_to_string(path).unwrap_or_else(|error| panic!("{name}: {error}"));
+            let read =
+                |path: &PathBuf| fs::read_to_string(path).unwrap_or_else(|error| panic!("{name}: {error}"));
             let table = read(path).parse().unwrap_or_else(|error| panic!("{name}: {error}"));
             let bytes = hex::parse(&read(&path.with_extension("hex")));
             Vector { table, bytes, name }
@@ -90,7 +91,8 @@ fn vectors_are_what_the_builder_makes_of_the_tables() {
         }
         for (extension, expected) in [("toml", table), ("hex", dump)] {
             let path = path.with_extension(extension);
-            let found = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            let found =
+                fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
             assert_eq!(found, expected, "{}", path.display());
         }
     }

@@ -67,21 +67,40 @@ fn sample() -> Frames {
 fn whole() -> Vec<Case> {
     let log = sample();
     let complete = |log: &Frames| log.judged(log.frames.len(), "complete", None);
-    let mut cases = vec![zstd("zstd-two-appends", "a header and two appends", &[ZSTD], log.bytes(), complete(&log))];
+    let mut cases =
+        vec![zstd("zstd-two-appends", "a header and two appends", &[ZSTD], log.bytes(), complete(&log))];
 
     let header = Frames::new(&[]);
     let mut outcome = complete(&header);
     outcome.detected = "compressed".to_owned();
-    cases.push(zstd("zstd-header-only", "a header and no rows", &[ZSTD, "01-container.md#Detection"], header.bytes(), outcome));
+    cases.push(zstd(
+        "zstd-header-only",
+        "a header and no rows",
+        &[ZSTD, "01-container.md#Detection"],
+        header.bytes(),
+        outcome,
+    ));
 
     let mut log = sample();
     log.frames = log.rows.iter().map(|rows| dsh_frame(&content(rows))).collect();
     let about = "frames as DSH writes them: a window, no content size";
-    cases.push(zstd("zstd-dsh-frames", about, &["02-frames.md#The frame header"], log.bytes(), complete(&log)));
+    cases.push(zstd(
+        "zstd-dsh-frames",
+        about,
+        &["02-frames.md#The frame header"],
+        log.bytes(),
+        complete(&log),
+    ));
 
     let mut log = sample();
     log.frames = log.rows.iter().map(|rows| bare_frame(&content(rows))).collect();
-    cases.push(zstd("zstd-without-checksums", "frames without checksums", &[ZSTD], log.bytes(), complete(&log)));
+    cases.push(zstd(
+        "zstd-without-checksums",
+        "frames without checksums",
+        &[ZSTD],
+        log.bytes(),
+        complete(&log),
+    ));
 
     let mut log = sample();
     log.frames.insert(2, frame(b""));
@@ -121,7 +140,13 @@ fn torn() -> Vec<Case> {
     let mut bytes = log.bytes();
     bytes[512..1024].fill(0);
     let about = "a sector of the last frame did not land";
-    cases.push(zstd("zstd-torn-sector", about, &[JUDGE], bytes, log.judged(2, "torn", Some("FrameChecksum"))));
+    cases.push(zstd(
+        "zstd-torn-sector",
+        about,
+        &[JUDGE],
+        bytes,
+        log.judged(2, "torn", Some("FrameChecksum")),
+    ));
     cases
 }
 
@@ -137,34 +162,111 @@ fn refused() -> Vec<Case> {
     let intact = &["05-append-and-repair.md#Intact frames", JUDGE];
     let foreign = |inside: &[u8]| [&whole[..last], &skippable(0x53, inside), &whole[last..]].concat();
     let mut cases = vec![
-        zstd("zstd-checksum-last", "a flipped bit in the last frame", &[JUDGE], flipped(last + 40, 1), log.judged(2, "damaged", Some("FrameChecksum"))),
-        zstd("zstd-checksum-middle", "a flipped bit in a frame before an intact one", intact, flipped(middle + 40, 1), log.judged(1, "corrupt", Some("FrameChecksum"))),
-        zstd("zstd-block-header-middle", "a block that runs past the frames behind it; they are found by their magic", intact, flipped(middle + 8, 0x40), log.judged(1, "corrupt", Some("Truncated"))),
-        zstd("zstd-block-type-last", "a block of type 3 in the last frame", &["02-frames.md#The structural walk"], flipped(last + 6, 0x06), log.judged(2, "damaged", Some("BlockType"))),
-        zstd("zstd-skippable", "a skippable frame between frames", &["02-frames.md#The structural walk"], foreign(b"foreign"), log.judged(2, "corrupt", Some("SkippableFrame"))),
-        zstd("zstd-skippable-with-frame", "a skippable frame whose payload is a whole frame", &["02-frames.md#The structural walk"], foreign(&frame(&row(9, 9).line)), log.judged(2, "corrupt", Some("SkippableFrame"))),
+        zstd(
+            "zstd-checksum-last",
+            "a flipped bit in the last frame",
+            &[JUDGE],
+            flipped(last + 40, 1),
+            log.judged(2, "damaged", Some("FrameChecksum")),
+        ),
+        zstd(
+            "zstd-checksum-middle",
+            "a flipped bit in a frame before an intact one",
+            intact,
+            flipped(middle + 40, 1),
+            log.judged(1, "corrupt", Some("FrameChecksum")),
+        ),
+        zstd(
+            "zstd-block-header-middle",
+            "a block that runs past the frames behind it; they are found by their magic",
+            intact,
+            flipped(middle + 8, 0x40),
+            log.judged(1, "corrupt", Some("Truncated")),
+        ),
+        zstd(
+            "zstd-block-type-last",
+            "a block of type 3 in the last frame",
+            &["02-frames.md#The structural walk"],
+            flipped(last + 6, 0x06),
+            log.judged(2, "damaged", Some("BlockType")),
+        ),
+        zstd(
+            "zstd-skippable",
+            "a skippable frame between frames",
+            &["02-frames.md#The structural walk"],
+            foreign(b"foreign"),
+            log.judged(2, "corrupt", Some("SkippableFrame")),
+        ),
+        zstd(
+            "zstd-skippable-with-frame",
+            "a skippable frame whose payload is a whole frame",
+            &["02-frames.md#The structural walk"],
+            foreign(&frame(&row(9, 9).line)),
+            log.judged(2, "corrupt", Some("SkippableFrame")),
+        ),
     ];
     let bytes = [&whole[..], &skippable(0x53, b"foreign")].concat();
-    cases.push(zstd("zstd-skippable-last", "a skippable frame behind the last frame", &["02-frames.md#The structural walk"], bytes, log.judged(3, "damaged", Some("SkippableFrame"))));
+    cases.push(zstd(
+        "zstd-skippable-last",
+        "a skippable frame behind the last frame",
+        &["02-frames.md#The structural walk"],
+        bytes,
+        log.judged(3, "damaged", Some("SkippableFrame")),
+    ));
 
     let text = row(3, 13).line;
     let bytes = [&whole[..], &frame(&text[..text.len() - 1])].concat();
-    cases.push(zstd("zstd-line-end", "the last frame does not end in a line feed", &["02-frames.md#Content"], bytes, log.judged(3, "damaged", Some("LineEnd"))));
+    cases.push(zstd(
+        "zstd-line-end",
+        "the last frame does not end in a line feed",
+        &["02-frames.md#Content"],
+        bytes,
+        log.judged(3, "damaged", Some("LineEnd")),
+    ));
 
     let size = u8::try_from(text.len()).expect("short");
     let asks = [&[0x28, 0xb5, 0x2f, 0xfd, 0x25, 9, size], &blocks(&text)[..], &checksum(&text)].concat();
     let bytes = [&whole[..], &asks].concat();
-    cases.push(zstd("zstd-dictionary", "the last frame asks for a dictionary", &["02-frames.md#Content"], bytes, log.judged(3, "unsupported", Some("Dictionary"))));
+    cases.push(zstd(
+        "zstd-dictionary",
+        "the last frame asks for a dictionary",
+        &["02-frames.md#Content"],
+        bytes,
+        log.judged(3, "unsupported", Some("Dictionary")),
+    ));
 
     let headless = |detected: &str, fault: &str| {
-        let outcome = Outcome { detected: detected.to_owned(), fault: Some(fault.to_owned()), at: Some(0), ..Outcome::default() };
+        let outcome = Outcome {
+            detected: detected.to_owned(),
+            fault: Some(fault.to_owned()),
+            at: Some(0),
+            ..Outcome::default()
+        };
         outcome.with_text(b"")
     };
     let first = "01-container.md#Reading forward";
-    cases.push(zstd("zstd-header-cut", "the file ends inside the first frame", &[first], whole[..50].to_vec(), headless("compressed", "HeaderLine")));
-    cases.push(zstd("zstd-header-checksum", "a flipped bit in the header line", &[first], flipped(40, 1), headless("zstd", "FrameChecksum")));
+    cases.push(zstd(
+        "zstd-header-cut",
+        "the file ends inside the first frame",
+        &[first],
+        whole[..50].to_vec(),
+        headless("compressed", "HeaderLine"),
+    ));
+    cases.push(zstd(
+        "zstd-header-checksum",
+        "a flipped bit in the header line",
+        &[first],
+        flipped(40, 1),
+        headless("zstd", "FrameChecksum"),
+    ));
     let joined = [line(HEADER), row(0, 10).line].concat();
     let bytes = [frame(&joined), frame(&row(1, 11).line)].concat();
-    cases.push(zstd("zstd-header-two-lines", "the first frame holds a row as well", &["02-frames.md#Content"], bytes, headless("zstd", "HeaderLine")));
+    cases.push(zstd(
+        "zstd-header-two-lines",
+        "the first frame holds a row as well",
+        &["02-frames.md#Content"],
+        bytes,
+        headless("zstd", "HeaderLine"),
+    ));
     cases
 }

@@ -15,9 +15,19 @@ fn complete(name: &str, about: &str, spec: &[&'static str], log: &Log) -> Case {
 
 fn whole() -> Vec<Case> {
     let mut cases = vec![
-        complete("header-only", "a header and no rows", &["01-container.md#The indexed encoding"], &Log::new(HEADER, 9)),
+        complete(
+            "header-only",
+            "a header and no rows",
+            &["01-container.md#The indexed encoding"],
+            &Log::new(HEADER, 9),
+        ),
         complete("one-append", "one append of two events", &["03-trailer.md#Members"], &two_events()),
-        complete("worked-small-file", "the file of 03, byte for byte", &["03-trailer.md#A whole file"], &worked()),
+        complete(
+            "worked-small-file",
+            "the file of 03, byte for byte",
+            &["03-trailer.md#A whole file"],
+            &worked(),
+        ),
     ];
 
     let mut log = two_events();
@@ -25,13 +35,23 @@ fn whole() -> Vec<Case> {
         log.write(&[row(seq, 20)], seq == 5);
     }
     log.synced();
-    cases.push(complete("append-of-four-segments", "only the last segment of an append commits", &[CHAIN], &log));
+    cases.push(complete(
+        "append-of-four-segments",
+        "only the last segment of an append commits",
+        &[CHAIN],
+        &log,
+    ));
 
     let mut log = Log::new(HEADER, 9);
     for seq in 0..17 {
         log.append(&[row(seq, 10)]);
     }
-    cases.push(complete("seventeen-appends", "skip distances of segments 0 to 17", &["03-trailer.md#Skip distances"], &log));
+    cases.push(complete(
+        "seventeen-appends",
+        "skip distances of segments 0 to 17",
+        &["03-trailer.md#Skip distances"],
+        &log,
+    ));
 
     let mut log = two_events();
     log.write(&[row(2, 12)], true).write(&[row(3, 13)], true).write(&[row(4, 14)], true);
@@ -42,7 +62,12 @@ fn whole() -> Vec<Case> {
     log.write_with(&[row(2, 12)], &|members| {
         members.set("flags", 0xf1);
     });
-    cases.push(complete("unused-flags", "flags 4 to 7 are set and ignored", &["03-trailer.md#Members"], &log));
+    cases.push(complete(
+        "unused-flags",
+        "flags 4 to 7 are set and ignored",
+        &["03-trailer.md#Members"],
+        &log,
+    ));
 
     let mut log = Log::with(1 << 32, HEADER, frame(&line(HEADER)), 9, &|_| {});
     log.append(&[row(0, 10)]);
@@ -52,7 +77,12 @@ fn whole() -> Vec<Case> {
     let mut log = two_events();
     log.append(&[row(2, -5)]);
     log.append(&[row(3, 4)]);
-    cases.push(complete("times-run-backwards", "last_time is that of the last event, though earlier", &["03-trailer.md#Members"], &log));
+    cases.push(complete(
+        "times-run-backwards",
+        "last_time is that of the last event, though earlier",
+        &["03-trailer.md#Members"],
+        &log,
+    ));
 
     let mut log = two_events();
     let rows = [row(2, 12)];
@@ -63,7 +93,12 @@ fn whole() -> Vec<Case> {
     let mut log = two_events();
     log.segment(Segment { rows: &[], body: frame(b""), commit: true, change: &|_| {} });
     log.append(&[row(2, 12)]);
-    cases.push(complete("empty-frame", "a body that holds no row; last_time is carried over", &[CHAIN], &log));
+    cases.push(complete(
+        "empty-frame",
+        "a body that holds no row; last_time is carried over",
+        &[CHAIN],
+        &log,
+    ));
 
     cases.push(complete("replaced-header", REPLACED, &["03-trailer.md#Replacing the header"], &replaced()));
     cases.push(v0());
@@ -102,13 +137,17 @@ fn v0() -> Case {
 
 /// The log of "A whole file" in 03.
 fn worked() -> Log {
-    let header = r#"{"type":"session","version":2,"id":"w","createdAt":9,"isSeeded":false,"delegationDepth":0}"#;
+    let header =
+        r#"{"type":"session","version":2,"id":"w","createdAt":9,"isSeeded":false,"delegationDepth":0}"#;
     let event = |seq, time, kind: &str, data: &str| {
         let text = format!(r#"{{"type":"{kind}","seq":{seq},"time":{time},"data":{data}}}"#);
         raw(&text, vec![(seq, time, kind.to_owned())])
     };
     let mut log = Log::new(header, 9);
-    log.append(&[event(0, 10, "turn/start", r#"{"turn":1}"#), event(1, 11, "plan/mode", r#"{"active":true}"#)]);
+    log.append(&[
+        event(0, 10, "turn/start", r#"{"turn":1}"#),
+        event(1, 11, "plan/mode", r#"{"active":true}"#),
+    ]);
     log.write(&[event(2, 12, "plan/mode", r#"{"active":false}"#)], false).synced().marker();
     log
 }
@@ -123,7 +162,12 @@ fn unfinished() -> Vec<Case> {
     let mut next = log.clone();
     next.synced().marker().write(&[row(4, 14)], true).synced();
     let about = "the same, committed by a marker at the front of the next append";
-    cases.push(complete("unfinished-committed-by-next-append", about, &["05-append-and-repair.md#Repair"], &next));
+    cases.push(complete(
+        "unfinished-committed-by-next-append",
+        about,
+        &["05-append-and-repair.md#Repair"],
+        &next,
+    ));
 
     let last = log.segments.len() - 1;
     log.write(&[row(4, 14)], true);
@@ -150,7 +194,13 @@ fn torn_short() -> Vec<Case> {
         ("torn-in-trailer", "all of the next trailer but its last byte", trailer + TRAILER_LEN - 1),
     ];
     let cut = |(name, about, len): (&str, &str, usize)| {
-        indexed(name, about, &[JUDGE, "01-container.md#Finding the end of a body"], log.bytes[..len].to_vec(), outcome.clone())
+        indexed(
+            name,
+            about,
+            &[JUDGE, "01-container.md#Finding the end of a body"],
+            log.bytes[..len].to_vec(),
+            outcome.clone(),
+        )
     };
     let mut cases: Vec<Case> = cuts.into_iter().map(cut).collect();
 
@@ -165,7 +215,13 @@ fn torn_short() -> Vec<Case> {
     bytes.extend([0x53, 0x2a, 0x4d, 0x18, 100, 0, 0, 0, 1, 2, 3]);
     let about = "an extension frame that the end of the file cuts off";
     let outcome = faulty(&log, 1, "torn", "Truncated");
-    cases.push(indexed("torn-in-extension", about, &["01-container.md#Finding the end of a body"], bytes, outcome));
+    cases.push(indexed(
+        "torn-in-extension",
+        about,
+        &["01-container.md#Finding the end of a body"],
+        bytes,
+        outcome,
+    ));
     cases
 }
 
@@ -234,7 +290,13 @@ fn torn_zeros() -> Vec<Case> {
     let mut bytes = log.bytes.clone();
     bytes[512..1024].fill(0);
     let about = "none of three appends was synced; a sector of the first is missing, so that the two behind it fall with it";
-    cases.push(indexed("torn-before-unsynced-appends", about, spec, bytes, faulty(&log, 1, "torn", "BodyCrc")));
+    cases.push(indexed(
+        "torn-before-unsynced-appends",
+        about,
+        spec,
+        bytes,
+        faulty(&log, 1, "torn", "BodyCrc"),
+    ));
 
     let mut log = two_events();
     log.write(&[long(2, 12, 1500)], false).write(&[row(3, 13)], true);

@@ -47,7 +47,8 @@ pub(crate) fn row(seq: u64, time: i64) -> Row {
 
 /// An event with a payload of `len` letters.
 pub(crate) fn long(seq: u64, time: i64, len: usize) -> Row {
-    let text = format!(r#"{{"type":"note/long","seq":{seq},"time":{time},"data":{{"pad":"{}"}}}}"#, "x".repeat(len));
+    let text =
+        format!(r#"{{"type":"note/long","seq":{seq},"time":{time},"data":{{"pad":"{}"}}}}"#, "x".repeat(len));
     raw(&text, vec![(seq, time, "note/long".to_owned())])
 }
 
@@ -92,7 +93,13 @@ pub(crate) fn faulty(log: &Log, last: usize, state: &str, fault: &str) -> Outcom
     Outcome { fault: Some(fault.to_owned()), at: outcome.good_end, ..outcome }
 }
 
-pub(crate) fn indexed(name: &str, about: &str, spec: &[&'static str], bytes: Vec<u8>, outcome: Outcome) -> Case {
+pub(crate) fn indexed(
+    name: &str,
+    about: &str,
+    spec: &[&'static str],
+    bytes: Vec<u8>,
+    outcome: Outcome,
+) -> Case {
     Case {
         name: name.to_owned(),
         about: about.to_owned(),

@@ -35,16 +35,79 @@ fn first() -> Vec<Case> {
     let mut two_lines = line(HEADER);
     two_lines.extend(row(0, 10).line);
     let mut cases = vec![
-        headless("first-frame-cut", "the file ends inside the first frame", "compressed", cut(60), "Truncated", 0),
-        headless("first-trailer-missing", "one frame and nothing else", "compressed", cut(trailer), "Truncated", trailer),
-        headless("first-trailer-cut", "the first trailer lacks its end", "indexed", cut(end - 1), "Truncated", trailer),
-        headless("first-trailer-crc", "a flipped bit in the first trailer", "indexed", flipped(end - 30), "TrailerCrc", trailer),
-        headless("first-trailer-magic", "the first trailer's magic is not SL", "indexed", flipped(trailer + 8), "TrailerMagic", trailer),
+        headless(
+            "first-frame-cut",
+            "the file ends inside the first frame",
+            "compressed",
+            cut(60),
+            "Truncated",
+            0,
+        ),
+        headless(
+            "first-trailer-missing",
+            "one frame and nothing else",
+            "compressed",
+            cut(trailer),
+            "Truncated",
+            trailer,
+        ),
+        headless(
+            "first-trailer-cut",
+            "the first trailer lacks its end",
+            "indexed",
+            cut(end - 1),
+            "Truncated",
+            trailer,
+        ),
+        headless(
+            "first-trailer-crc",
+            "a flipped bit in the first trailer",
+            "indexed",
+            flipped(end - 30),
+            "TrailerCrc",
+            trailer,
+        ),
+        headless(
+            "first-trailer-magic",
+            "the first trailer's magic is not SL",
+            "indexed",
+            flipped(trailer + 8),
+            "TrailerMagic",
+            trailer,
+        ),
         headless("first-body-crc", "a flipped bit in the header line", "indexed", flipped(40), "BodyCrc", 0),
-        headless("first-frame-reserved", "a reserved bit in the first frame", "compressed", flipped_by(&log, 4, 0x08), "FrameReserved", 0),
-        headless("log-id-zero", "a log id of zero", "indexed", Log::with(0, HEADER, body, 9, &|_| {}).bytes, "LogId", trailer),
-        headless("header-two-lines", "the first frame holds a row as well", "indexed", of(frame(&two_lines)), "HeaderLine", 0),
-        headless("header-without-line-feed", "the header line has no line feed", "indexed", of(frame(HEADER.as_bytes())), "HeaderLine", 0),
+        headless(
+            "first-frame-reserved",
+            "a reserved bit in the first frame",
+            "compressed",
+            flipped_by(&log, 4, 0x08),
+            "FrameReserved",
+            0,
+        ),
+        headless(
+            "log-id-zero",
+            "a log id of zero",
+            "indexed",
+            Log::with(0, HEADER, body, 9, &|_| {}).bytes,
+            "LogId",
+            trailer,
+        ),
+        headless(
+            "header-two-lines",
+            "the first frame holds a row as well",
+            "indexed",
+            of(frame(&two_lines)),
+            "HeaderLine",
+            0,
+        ),
+        headless(
+            "header-without-line-feed",
+            "the header line has no line feed",
+            "indexed",
+            of(frame(HEADER.as_bytes())),
+            "HeaderLine",
+            0,
+        ),
         headless("header-empty", "the first frame is empty", "indexed", of(frame(b"")), "HeaderLine", 0),
     ];
     let changes: [(&str, &'static str, u64); 7] = [
@@ -139,12 +202,42 @@ fn trailers() -> Vec<Case> {
         indexed(name, about, &[ORDER, JUDGE], flipped_by(&log, at, bits), faulty(&log, 1, "damaged", fault))
     };
     let mut cases = vec![
-        damaged("trailer-header", "a flipped bit in the skippable header of the last trailer", trailer, 1, "TrailerMagic"),
-        damaged("trailer-magic", "a flipped bit in the magic of the last trailer", trailer + 8, 1, "TrailerMagic"),
+        damaged(
+            "trailer-header",
+            "a flipped bit in the skippable header of the last trailer",
+            trailer,
+            1,
+            "TrailerMagic",
+        ),
+        damaged(
+            "trailer-magic",
+            "a flipped bit in the magic of the last trailer",
+            trailer + 8,
+            1,
+            "TrailerMagic",
+        ),
         damaged("trailer-crc", "a flipped bit in the last byte of the file", trailer + 63, 1, "TrailerCrc"),
-        damaged("trailer-version-flipped", "a flipped bit in the version fails the CRC first", trailer + 10, 2, "TrailerCrc"),
-        damaged("trailer-flags-flipped", "a flipped bit in the flags fails the CRC first", trailer + 11, 2, "TrailerCrc"),
-        damaged("trailer-unused-flag-flipped", "a flipped unused flag fails the CRC too", trailer + 11, 0x80, "TrailerCrc"),
+        damaged(
+            "trailer-version-flipped",
+            "a flipped bit in the version fails the CRC first",
+            trailer + 10,
+            2,
+            "TrailerCrc",
+        ),
+        damaged(
+            "trailer-flags-flipped",
+            "a flipped bit in the flags fails the CRC first",
+            trailer + 11,
+            2,
+            "TrailerCrc",
+        ),
+        damaged(
+            "trailer-unused-flag-flipped",
+            "a flipped unused flag fails the CRC too",
+            trailer + 11,
+            0x80,
+            "TrailerCrc",
+        ),
     ];
     let sealed: [(&str, &str, &'static str, u64, &str); 5] = [
         ("trailer-version-2", "a sound trailer of version 2", "version", 2, "TrailerVersion"),
@@ -177,7 +270,13 @@ fn trailers() -> Vec<Case> {
     let log = two_events();
     let bytes = [&log.bytes[..], &stranger].concat();
     let about = "the last segment was sealed with another log id";
-    cases.push(indexed("other-log-id", about, &["03-trailer.md#The log id"], bytes, faulty(&log, 1, "damaged", "TrailerCrc")));
+    cases.push(indexed(
+        "other-log-id",
+        about,
+        &["03-trailer.md#The log id"],
+        bytes,
+        faulty(&log, 1, "damaged", "TrailerCrc"),
+    ));
     cases
 }
 
@@ -189,7 +288,13 @@ fn bodies() -> Vec<Case> {
     };
     let start = log.segments[1].0;
     let damaged = |name: &str, about: &str, at: usize, bits: u8, fault: &str| {
-        indexed(name, about, &[ORDER, JUDGE], flipped_by(&log, start + at, bits), faulty(&log, 1, "damaged", fault))
+        indexed(
+            name,
+            about,
+            &[ORDER, JUDGE],
+            flipped_by(&log, start + at, bits),
+            faulty(&log, 1, "damaged", fault),
+        )
     };
     let mut cases = vec![
         damaged("body-crc", "a flipped bit in a row of the last append", 30, 1, "BodyCrc"),
@@ -197,7 +302,13 @@ fn bodies() -> Vec<Case> {
         damaged("frame-reserved-bit-3", "reserved bit 3 of a frame header", 4, 0x08, "FrameReserved"),
         damaged("frame-reserved-bit-4", "reserved bit 4 of a frame header", 4, 0x10, "FrameReserved"),
         damaged("block-type-3", "a block of type 3", 6, 0x06, "BlockType"),
-        damaged("block-past-the-end", "a block that claims to run past the end; the trailer is intact", 8, 0x40, "Truncated"),
+        damaged(
+            "block-past-the-end",
+            "a block that claims to run past the end; the trailer is intact",
+            8,
+            0x40,
+            "Truncated",
+        ),
     ];
     let spec = &["01-container.md#Extension frames"];
     let extended = |kind: u8, extra: &[u8], change: &dyn Fn(&mut Members)| {
@@ -209,7 +320,8 @@ fn bodies() -> Vec<Case> {
     };
     for kind in [0x51, 0x5f] {
         let log = extended(kind, b"index", &|_| {});
-        let about = format!("a body that begins with an extension frame of kind {kind:#04x}, otherwise sound");
+        let about =
+            format!("a body that begins with an extension frame of kind {kind:#04x}, otherwise sound");
         let outcome = faulty(&log, 1, "unsupported", "Extension");
         cases.push(indexed(&format!("extension-{kind:02x}"), &about, spec, log.bytes, outcome));
     }
@@ -217,7 +329,13 @@ fn bodies() -> Vec<Case> {
         members.set("body_crc", 5);
     });
     let about = "an extension frame in a body that fails its CRC: not understood and damaged is damaged";
-    cases.push(indexed("extension-body-crc", about, spec, log.bytes.clone(), faulty(&log, 1, "damaged", "BodyCrc")));
+    cases.push(indexed(
+        "extension-body-crc",
+        about,
+        spec,
+        log.bytes.clone(),
+        faulty(&log, 1, "damaged", "BodyCrc"),
+    ));
 
     let mut log = two_events();
     log.segment(Segment { rows: &[], body: skippable(0x5a, &[1; 70]), commit: true, change: &|_| {} });
@@ -230,7 +348,13 @@ fn bodies() -> Vec<Case> {
     let body = [frame(&rows[0].line), frame(&rows[1].line)].concat();
     log.segment(Segment { rows: &rows, body, commit: true, change: &|_| {} });
     let about = "two data frames in one body";
-    cases.push(indexed("two-frames-in-a-body", about, &["01-container.md#The indexed encoding"], log.bytes.clone(), faulty(&log, 1, "damaged", "TrailerMagic")));
+    cases.push(indexed(
+        "two-frames-in-a-body",
+        about,
+        &["01-container.md#The indexed encoding"],
+        log.bytes.clone(),
+        faulty(&log, 1, "damaged", "TrailerMagic"),
+    ));
     cases
 }
 
@@ -251,12 +375,19 @@ fn contents() -> Vec<Case> {
     let no_line_feed = frame(&text[..text.len() - 1]);
     // A compressed block of one byte is too short for its own headers.
     let bad_block = [&header(&[0x04, 0x58]), &[0x0d, 0, 0, 0xff][..], &checksum(b"")].concat();
-    let dictionary = [&header(&[0x25, 9, u8::try_from(text.len()).expect("short")]), &blocks(&text)[..], &checksum(&text)].concat();
+    let dictionary =
+        [&header(&[0x25, 9, u8::try_from(text.len()).expect("short")]), &blocks(&text)[..], &checksum(&text)]
+            .concat();
     let window = [&header(&[0x04, 0xf8]), &blocks(&text)[..], &checksum(&text)].concat();
     let huge = 5_u64 << 30;
     let claim = [&header(&[0xc4, 0x58]), &huge.to_le_bytes()[..], &blocks(&text), &checksum(&text)].concat();
     vec![
-        with(bad_checksum, "content-checksum", "the frame's checksum is wrong and the body's CRC is right", "FrameChecksum"),
+        with(
+            bad_checksum,
+            "content-checksum",
+            "the frame's checksum is wrong and the body's CRC is right",
+            "FrameChecksum",
+        ),
         with(no_line_feed, "content-line-end", "the content does not end in a line feed", "LineEnd"),
         with(bad_block, "content-data", "a compressed block that cannot be decoded", "FrameData"),
         with(dictionary, "content-dictionary", "the frame asks for dictionary 9", "Dictionary"),
@@ -270,7 +401,8 @@ fn judgement() -> Vec<Case> {
     let mut log = two_events();
     log.append(&[row(2, 12)]).append(&[row(3, 13)]);
     let bytes = flipped_by(&log, log.segments[1].0 + 30, 1);
-    let outcome = Outcome { durable: Some(log.segments[2].0 as u64), ..faulty(&log, 1, "corrupt", "BodyCrc") };
+    let outcome =
+        Outcome { durable: Some(log.segments[2].0 as u64), ..faulty(&log, 1, "corrupt", "BodyCrc") };
     let about = "a flipped bit in an append that a later one vouches for";
     let mut cases = vec![indexed("corrupt-flipped-bit", about, spec, bytes, outcome)];
 
@@ -278,7 +410,8 @@ fn judgement() -> Vec<Case> {
     log.append(&[long(2, 12, 1500)]).append(&[row(3, 13)]);
     let mut bytes = log.bytes.clone();
     bytes[512..1024].fill(0);
-    let outcome = Outcome { durable: Some(log.segments[2].0 as u64), ..faulty(&log, 1, "corrupt", "BodyCrc") };
+    let outcome =
+        Outcome { durable: Some(log.segments[2].0 as u64), ..faulty(&log, 1, "corrupt", "BodyCrc") };
     let about = "a zero sector below the durable boundary proves no tear";
     cases.push(indexed("corrupt-zero-sector", about, spec, bytes, outcome));
 
@@ -287,8 +420,11 @@ fn judgement() -> Vec<Case> {
     let bytes = [&log.bytes[..log.segments[1].0], &log.bytes[log.segments[2].0..]].concat();
     let shift = log.segments[2].0 - log.segments[1].0;
     let good = judged(&log, 1, "damaged", true);
-    let outcome = Outcome { fault: Some("Chain".into()), at: good.good_end, member: Some("segment".into()), ..good };
-    let about = format!("a segment of {shift} bytes was cut out of the middle; what follows vouches for no more than P");
+    let outcome =
+        Outcome { fault: Some("Chain".into()), at: good.good_end, member: Some("segment".into()), ..good };
+    let about = format!(
+        "a segment of {shift} bytes was cut out of the middle; what follows vouches for no more than P"
+    );
     cases.push(indexed("segment-cut-out", &about, spec, bytes, outcome));
 
     let mut log = two_events();
@@ -298,8 +434,17 @@ fn judgement() -> Vec<Case> {
     assert!(len > 1024 && last < len && last > log.segments[1].0);
     let mut bytes = log.bytes.clone();
     bytes[last..].fill(0);
-    let about = format!("the last sector, of which the file has {} bytes, is zero: no whole sector, so nothing is proved", len - last);
-    cases.push(indexed("damaged-part-of-a-sector", &about, spec, bytes, faulty(&log, 1, "damaged", "TrailerMagic")));
+    let about = format!(
+        "the last sector, of which the file has {} bytes, is zero: no whole sector, so nothing is proved",
+        len - last
+    );
+    cases.push(indexed(
+        "damaged-part-of-a-sector",
+        &about,
+        spec,
+        bytes,
+        faulty(&log, 1, "damaged", "TrailerMagic"),
+    ));
 
     let mut log = two_events();
     log.append(&[row(2, 12)]);
