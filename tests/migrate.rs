@@ -36,7 +36,8 @@ fn plant(root: &Path, bytes: &[u8]) -> PathBuf {
 fn the_corpus_migrates_or_refuses_as_the_original_says() {
     let Some(shared) = common::shared() else { return };
     let folder = shared.join("corpus/dsh-v0-restored");
-    let index: serde_json::Value = serde_json::from_slice(&fs::read(folder.join("index.json")).unwrap()).unwrap();
+    let index: serde_json::Value =
+        serde_json::from_slice(&fs::read(folder.join("index.json")).unwrap()).unwrap();
     let (mut published, mut refused) = (0, 0);
     for file in index["files"].as_array().unwrap() {
         let name = file["file"].as_str().unwrap();
@@ -67,8 +68,12 @@ fn the_corpus_migrates_or_refuses_as_the_original_says() {
             MigrationOutcome::Refused(_) => {
                 assert!(!wanted, "{name}");
                 refused += 1;
-                let left: Vec<_> = fs::read_dir(session).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-                assert!(left.iter().all(|name| name == "session.jsonl" || name == "session.lock"), "{left:?}");
+                let left: Vec<_> =
+                    fs::read_dir(session).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+                assert!(
+                    left.iter().all(|name| name == "session.jsonl" || name == "session.lock"),
+                    "{left:?}"
+                );
             }
             other => panic!("{name}: {other:?}"),
         }
@@ -146,7 +151,10 @@ fn a_refused_log_opens_for_nobody_and_stays_as_it_is() {
     for _ in 0..2 {
         let error = store.open(&id, SessionAccess::Write).unwrap_err();
         let Error::Refused { source, .. } = error else { panic!("{error:?}") };
-        assert_eq!((source.class(), source.code()), (format::Class::Unsupported, format::Code::V0UnknownEvent));
+        assert_eq!(
+            (source.class(), source.code()),
+            (format::Class::Unsupported, format::Code::V0UnknownEvent)
+        );
     }
     assert!(matches!(store.open(&id, SessionAccess::Read), Err(Error::Refused { .. })));
     assert_eq!(fs::read(&path).unwrap(), bytes.as_bytes());
