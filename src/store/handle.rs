@@ -20,6 +20,7 @@ use super::store::Shared;
 use crate::container::disk::{Access, DiskLock, LockAttempt};
 use crate::container::{LogId, create};
 use crate::error::{Error, Result};
+use crate::json::Text;
 use crate::row::{Check, Header, PhysicalRow};
 use crate::units::Generation;
 
@@ -92,7 +93,7 @@ impl SessionHandle {
     /// say why a log cannot be written to.
     pub(super) fn for_writing(shared: Arc<Shared>, folder: &Path, claim: Claim) -> Result<Self> {
         let lock = take_lock(&shared, folder, claim.shown_id())?;
-        let opened = Self::open_locked(&shared, folder);
+        let opened = Self::open_locked(&shared, folder, claim.id());
         match opened {
             Ok((header, report, appender, primed)) => {
                 let write = WriteState {
@@ -117,7 +118,11 @@ impl SessionHandle {
         }
     }
 
-    fn open_locked(shared: &Arc<Shared>, folder: &Path) -> Result<(Header, Report, Appender, Events)> {
+    fn open_locked(
+        shared: &Arc<Shared>,
+        folder: &Path,
+        id: &Text,
+    ) -> Result<(Header, Report, Appender, Events)> {
         // Chosen again under the lock: a successor may have been published since.
         let log = shared.open_log(folder)?;
         let mut primed = Events::default();
@@ -134,6 +139,12 @@ impl SessionHandle {
         report.require_appendable(&log)?;
         let header = report.header.take().ok_or_else(|| Error::NotFound { id: log.path().display().to_string() })?;
         log.check_name(header.generation())?;
+        if header.id() != id {
+            return Err(Error::IdentityMismatch {
+                path: log.path().to_path_buf(),
+                what: format!("session {} was asked for, the header's id is {}", printable(id), printable(header.id())),
+            });
+        }
         if header.generation() != Generation::CURRENT {
             return Err(needs_migration(&log, header.generation()));
         }
