@@ -295,5 +295,7 @@ impl Error {
 }
 
 fn owner_words(owner: Option<&LockOwner>) -> String {
-    owner.map_or_else(String::new, |owner| format!(" (process {} on {})", owner.pid, owner.host.escape_default()))
+    owner.map_or_else(String::new, |owner| {
+        format!(" (process {} on {})", owner.pid, owner.host.escape_default())
+    })
 }

@@ -1,7 +1,8 @@
 //! Does every changed byte give an error, a reported tear, or the same rows, and never a panic?
 
 use seslog::container::{
-    Batch, Encoding, Fault, LEVEL_DEFAULT, LogId, ReadError, RowMark, TRAILER_LEN, Tail, TailState, create, reader,
+    Batch, Encoding, Fault, LEVEL_DEFAULT, LogId, ReadError, RowMark, TRAILER_LEN, Tail, TailState, create,
+    reader,
 };
 use seslog::limits::Limits;
 
@@ -27,7 +28,10 @@ fn sample(encoding: Encoding, appends: &[usize]) -> Sample {
         for _ in 0..count {
             let seq = rows.len();
             let text = format!("{:x}", 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seq as u64 + 1));
-            let row = format!("{{\"type\":\"a/b\",\"seq\":{seq},\"time\":{},\"data\":{{\"t\":\"{text}\"}}}}\n", 100 + seq);
+            let row = format!(
+                "{{\"type\":\"a/b\",\"seq\":{seq},\"time\":{},\"data\":{{\"t\":\"{text}\"}}}}\n",
+                100 + seq
+            );
             content.extend_from_slice(row.as_bytes());
             marks.push(RowMark { end: content.len(), events: 1, last_time: 100 + seq as i64 });
             rows.push(row);
@@ -75,7 +79,10 @@ fn whole_logs_come_back_in_every_encoding() {
         let (text, tail) = read(encoding, &log.bytes);
         assert_eq!(text, log.text(13), "{encoding}");
         let tail = tail.unwrap();
-        assert_eq!((tail.state, tail.good_end, tail.excess()), (TailState::Complete, log.bytes.len() as u64, 0));
+        assert_eq!(
+            (tail.state, tail.good_end, tail.excess()),
+            (TailState::Complete, log.bytes.len() as u64, 0)
+        );
         assert!(!tail.needs_repair());
     }
 }
@@ -157,7 +164,9 @@ fn every_changed_byte_of_a_plain_log_touches_its_line_alone() {
         let (text, _) = read(Encoding::Plain, &bad);
         let mut start = 0;
         for line in &lines {
-            if !(start..start + line.len() + usize::from(log.bytes[at] == b'\n')).contains(&at) && start > at + 200 {
+            if !(start..start + line.len() + usize::from(log.bytes[at] == b'\n')).contains(&at)
+                && start > at + 200
+            {
                 assert!(memchr::memmem::find(&text, line).is_some(), "byte {at}");
             }
             start += line.len();
@@ -256,7 +265,10 @@ fn a_lenient_reader_goes_on_behind_damage_and_says_what_it_skipped() {
             assert!(text == expected || text == log.text(12), "{encoding} byte {at}");
             assert!(text == log.text(12) || !skipped.is_empty(), "{encoding} byte {at}");
             for gap in skipped {
-                assert!(gap.start >= log.borders[1].0 as u64 && gap.end <= log.borders[2].0 as u64, "{encoding} {at}");
+                assert!(
+                    gap.start >= log.borders[1].0 as u64 && gap.end <= log.borders[2].0 as u64,
+                    "{encoding} {at}"
+                );
             }
         }
     }

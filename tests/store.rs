@@ -18,7 +18,10 @@ fn header(id: &str) -> Header {
 }
 
 fn row(seq: u64) -> String {
-    format!("{{\"type\":\"plan/mode\",\"seq\":{seq},\"time\":{},\"data\":{{\"active\":true}}}}", 1_700_000_000_000 + seq)
+    format!(
+        "{{\"type\":\"plan/mode\",\"seq\":{seq},\"time\":{},\"data\":{{\"active\":true}}}}",
+        1_700_000_000_000 + seq
+    )
 }
 
 fn append(handle: &seslog::store::SessionHandle, seqs: std::ops::Range<u64>) -> Result<()> {
@@ -38,7 +41,10 @@ fn created_sessions_are_lazy_then_durable_then_reopened() {
         assert_eq!(handle.read(0, 10).unwrap().len(), 0);
         append(&handle, 0..3).unwrap();
         append(&handle, 3..4).unwrap();
-        assert_eq!(handle.read(1, 2).unwrap().rows().collect::<Vec<_>>(), [row(1).as_bytes(), row(2).as_bytes()]);
+        assert_eq!(
+            handle.read(1, 2).unwrap().rows().collect::<Vec<_>>(),
+            [row(1).as_bytes(), row(2).as_bytes()]
+        );
         assert!(matches!(append(&handle, 7..8), Err(Error::SeqMismatch { expected: 4, actual: 7, .. })));
         let id = Text::from("s-1");
         assert!(matches!(store.open(&id, SessionAccess::Write), Err(Error::AlreadyOwned { .. })));
@@ -78,14 +84,22 @@ fn a_torn_end_is_set_aside_by_the_next_append_and_nothing_before_it_changes() {
             std::fs::write(&path, &whole[..whole.len() - cut]).unwrap();
             let snapshot = store.stat(&id).unwrap().unwrap();
             let on_border = encoding == Encoding::Plain && whole[whole.len() - cut - 1] == b'\n';
-            assert_eq!(snapshot.state, if on_border { State::Ok } else { State::Torn }, "{encoding} cut {cut}");
+            assert_eq!(
+                snapshot.state,
+                if on_border { State::Ok } else { State::Torn },
+                "{encoding} cut {cut}"
+            );
             let kept = snapshot.event_count.unwrap();
             let handle = store.open(&id, SessionAccess::Write).unwrap();
             assert_eq!(handle.next_seq(), Some(kept));
             append(&handle, kept..kept + 2).unwrap();
             handle.close().unwrap();
             let snapshot = store.stat(&id).unwrap().unwrap();
-            assert_eq!((snapshot.state, snapshot.event_count), (State::Ok, Some(kept + 2)), "{encoding} cut {cut}");
+            assert_eq!(
+                (snapshot.state, snapshot.event_count),
+                (State::Ok, Some(kept + 2)),
+                "{encoding} cut {cut}"
+            );
             let now = std::fs::read(&path).unwrap();
             let border = now.iter().zip(&whole).take_while(|(a, b)| a == b).count();
             assert!(border + 700 > whole.len().min(now.len()) || encoding == Encoding::Indexed);

@@ -158,17 +158,17 @@ impl Fault {
     pub const fn is_unsupported(self) -> bool {
         matches!(
             self,
-            Self::TrailerVersion { .. } | Self::TrailerFlags { .. } | Self::Extension | Self::Dictionary { .. }
+            Self::TrailerVersion { .. }
+                | Self::TrailerFlags { .. }
+                | Self::Extension
+                | Self::Dictionary { .. }
         )
     }
 
     /// Whether the defect is a checksum that does not match, rather than a structure that does not fit.
     #[must_use]
     pub const fn is_checksum(self) -> bool {
-        matches!(
-            self,
-            Self::FrameChecksum | Self::FrameData | Self::TrailerCrc { .. } | Self::BodyCrc { .. }
-        )
+        matches!(self, Self::FrameChecksum | Self::FrameData | Self::TrailerCrc { .. } | Self::BodyCrc { .. })
     }
 }
 

@@ -48,7 +48,10 @@ impl FramedReader {
         let start = self.at;
         self.damage = Some(Damage { start, end });
         if self.index == 0 {
-            return Err(ReadError::bad(start, if fault == Fault::Truncated { Fault::HeaderLine } else { fault }));
+            return Err(ReadError::bad(
+                start,
+                if fault == Fault::Truncated { Fault::HeaderLine } else { fault },
+            ));
         }
         let later = match next_intact(source, &mut self.decoder, start, end)? {
             // A later frame was written after a sync of everything before it.
@@ -71,15 +74,22 @@ impl BlockReader for FramedReader {
             return Ok(None);
         }
         let frame = loop {
-            if self.at >= source.len() && self.index > 0 {
-                let stop =
-                    Stop { good_end: self.at, durable: self.at, committed: true, fault: None, later: Later::Nothing };
+            if self.at >= source.size() && self.index > 0 {
+                let stop = Stop {
+                    good_end: self.at,
+                    durable: self.at,
+                    committed: true,
+                    fault: None,
+                    later: Later::Nothing,
+                };
                 self.tail = Some(judge(source, stop, Zeros::AnySector)?);
                 return Ok(None);
             }
             let frame = match frame::walk(source, self.at) {
                 Ok(frame) => frame,
-                Err(ReadError::Bad { fault: Fault::Shrunk, at }) => return Err(ReadError::bad(at, Fault::Shrunk)),
+                Err(ReadError::Bad { fault: Fault::Shrunk, at }) => {
+                    return Err(ReadError::bad(at, Fault::Shrunk));
+                }
                 Err(ReadError::Io(error)) => return Err(error.into()),
                 Err(ReadError::Bad { fault, .. }) => {
                     let end = match fault {
@@ -110,7 +120,9 @@ impl BlockReader for FramedReader {
 
     fn skip(&mut self, source: &mut dyn Source) -> Result<Option<Skipped>, ReadError> {
         let Some(damage) = self.damage.take() else { return Ok(None) };
-        let Some(end) = next_intact(source, &mut self.decoder, damage.start, damage.end)? else { return Ok(None) };
+        let Some(end) = next_intact(source, &mut self.decoder, damage.start, damage.end)? else {
+            return Ok(None);
+        };
         self.at = end;
         self.index = self.index.saturating_add(1);
         self.tail = None;
@@ -155,7 +167,7 @@ fn next_intact(
     end: Option<u64>,
 ) -> Result<Option<u64>, ReadError> {
     let mut at = end;
-    while let Some(start) = at.filter(|&at| at < source.len()) {
+    while let Some(start) = at.filter(|&at| at < source.size()) {
         if is_intact(source, decoder, start)? {
             return Ok(Some(start));
         }
@@ -184,8 +196,8 @@ fn search(source: &mut dyn Source, decoder: &mut Decoder, from: u64) -> Result<O
     let finder = memchr::memmem::Finder::new(&frame::MAGIC);
     let mut candidates = 0_u32;
     let mut at = from;
-    while at < source.len() {
-        let end = at.saturating_add(PIECE).saturating_add(3).min(source.len());
+    while at < source.size() {
+        let end = at.saturating_add(PIECE).saturating_add(3).min(source.size());
         let bytes = source.get(at, usize::try_from(end.saturating_sub(at)).unwrap_or(0))?;
         let hits: Vec<u64> = finder.find_iter(bytes).map(|hit| at.saturating_add(hit as u64)).collect();
         for hit in hits {

@@ -32,12 +32,6 @@ impl Jumps {
         self.ends.push((segment, end));
         distance
     }
-
-    /// Enters trailers found by hopping back, newest first.
-    pub(crate) fn from_newest(mut ends: Vec<(u32, u64)>) -> Self {
-        ends.reverse();
-        Self { ends }
-    }
 }
 
 #[cfg(test)]

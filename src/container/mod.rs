@@ -39,5 +39,5 @@ pub use read::{Block, BlockReader, Counted, Skipped, reader};
 pub use source::{FileSource, Source};
 pub use tail::{Tail, TailState};
 pub use trailer::{LogId, TRAILER_LEN};
-pub use zstd::LEVEL_DEFAULT;
 pub use write::{BlockWriter, create};
+pub use zstd::{LEVEL_DEFAULT, salvage_frame};

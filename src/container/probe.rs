@@ -64,7 +64,11 @@ pub fn probe(source: &mut dyn Source, encoding: Encoding, limits: Limits) -> Res
 ///
 /// # Errors
 /// The fault of the first frame or line.
-pub fn header_line(source: &mut dyn Source, encoding: Encoding, limits: Limits) -> Result<Vec<u8>, ReadError> {
+pub fn header_line(
+    source: &mut dyn Source,
+    encoding: Encoding,
+    limits: Limits,
+) -> Result<Vec<u8>, ReadError> {
     match encoding {
         Encoding::Plain => plain_header(source, limits),
         Encoding::Indexed | Encoding::Zstd => {
@@ -90,8 +94,8 @@ fn indexed_tail(
     limits: Limits,
 ) -> Result<Last, ReadError> {
     // One read fetches the last trailer and, mostly, the body before it.
-    let near = source.len().saturating_sub(walk.end()).min(NEAR);
-    source.get(source.len().saturating_sub(near), usize::try_from(near).unwrap_or(0))?;
+    let near = source.size().saturating_sub(walk.end()).min(NEAR);
+    source.get(source.size().saturating_sub(near), usize::try_from(near).unwrap_or(0))?;
     let Some(last) = last_trailer(source, walk.id())? else { return Ok(Last::Unclear) };
     if !last.trailer.commit {
         return Ok(Last::Unclear);
@@ -108,10 +112,16 @@ fn indexed_tail(
     // The chain from the segment before proves the body and its CRC.
     let before = hop.previous(source, walk.id())?;
     let mut check = Walk::behind(walk.id(), before.trailer, before.end);
-    let Some(frame) = check.step(source).ok().and_then(|segment| segment.frame) else { return Ok(Last::Unclear) };
+    let Some(frame) = check.step(source).ok().and_then(|segment| segment.frame) else {
+        return Ok(Last::Unclear);
+    };
     debug_assert!(frame.start >= start, "the frame lies in the body");
     let lines = decode(source, decoder, &frame, false, limits)?;
-    Ok(if lines.is_empty() { Last::Unclear } else { Last::Rows { lines: lines.to_vec(), counted: Some(counted) } })
+    Ok(if lines.is_empty() {
+        Last::Unclear
+    } else {
+        Last::Rows { lines: lines.to_vec(), counted: Some(counted) }
+    })
 }
 
 fn framed(source: &mut dyn Source, limits: Limits) -> Result<Probe, ReadError> {
@@ -133,7 +143,7 @@ fn framed_tail(
     decoder: &mut Decoder,
     limits: Limits,
 ) -> Result<Last, ReadError> {
-    let len = source.len();
+    let len = source.size();
     if header_end == len {
         return Ok(Last::HeaderOnly);
     }
@@ -141,8 +151,9 @@ fn framed_tail(
     loop {
         let from = len.saturating_sub(reach).max(header_end);
         let bytes = source.get(from, usize::try_from(len.saturating_sub(from)).unwrap_or(0))?;
-        let starts: Vec<u64> =
-            memchr::memmem::find_iter(bytes, &frame::MAGIC).map(|at| from.saturating_add(at as u64)).collect();
+        let starts: Vec<u64> = memchr::memmem::find_iter(bytes, &frame::MAGIC)
+            .map(|at| from.saturating_add(at as u64))
+            .collect();
         let mut ends_with_file = Vec::new();
         for start in starts {
             match frame::walk(source, start) {
@@ -167,7 +178,7 @@ fn framed_tail(
 }
 
 fn plain_header(source: &mut dyn Source, limits: Limits) -> Result<Vec<u8>, ReadError> {
-    let len = source.len();
+    let len = source.size();
     let mut want = NEAR;
     loop {
         let bytes = source.get(0, usize::try_from(want.min(len)).unwrap_or(0))?;
@@ -186,7 +197,7 @@ fn plain_header(source: &mut dyn Source, limits: Limits) -> Result<Vec<u8>, Read
 
 fn plain(source: &mut dyn Source, limits: Limits) -> Result<Probe, ReadError> {
     let header = plain_header(source, limits)?;
-    let len = source.len();
+    let len = source.size();
     let header_end = header.len() as u64;
     let mut reach = NEAR;
     let last = loop {
@@ -216,7 +227,8 @@ fn decode<'d>(
     is_header: bool,
     limits: Limits,
 ) -> Result<&'d [u8], ReadError> {
-    let len = usize::try_from(frame.stored_len()).map_err(|_| ReadError::bad(frame.start, Fault::FrameData))?;
+    let len =
+        usize::try_from(frame.stored_len()).map_err(|_| ReadError::bad(frame.start, Fault::FrameData))?;
     let stored = source.get(frame.start, len)?;
     let content = decoder.decode(frame, stored).map_err(|fault| ReadError::bad(frame.start, fault))?;
     check_lines(is_header, content, limits).map_err(|fault| ReadError::bad(frame.start, fault))?;

@@ -66,7 +66,7 @@ fn indexed(source: &mut dyn Source, progress: &mut dyn FnMut(u64)) -> Result<Opt
 fn framed(source: &mut dyn Source, progress: &mut dyn FnMut(u64)) -> Result<Option<Skim>, ReadError> {
     let mut frames = 0_u64;
     let mut at = 0;
-    while at < source.len() {
+    while at < source.size() {
         let frame = frame::walk(source, at)?;
         if !frame.has_checksum {
             return Ok(None);
@@ -83,8 +83,8 @@ fn plain(source: &mut dyn Source, progress: &mut dyn FnMut(u64)) -> Result<Optio
     let mut lines = 0_u64;
     let mut at = 0;
     let mut ends_with_a_line = false;
-    while at < source.len() {
-        let piece = PIECE.min(source.len().saturating_sub(at));
+    while at < source.size() {
+        let piece = PIECE.min(source.size().saturating_sub(at));
         let bytes = source.get(at, usize::try_from(piece).unwrap_or(0))?;
         lines = lines.saturating_add(memchr::memchr_iter(b'\n', bytes).count() as u64);
         ends_with_a_line = bytes.last() == Some(&b'\n');

@@ -1,12 +1,12 @@
 //! Growing a log at its end: one trait for three encodings.
 
+use super::Encoding;
 use super::batch::Batch;
 use super::fault::Fault;
 use super::framed::FramedWriter;
 use super::indexed::IndexedWriter;
 use super::plain::PlainWriter;
 use super::trailer::LogId;
-use super::Encoding;
 
 /// Makes the bytes of an append, and remembers what was written once the caller says that it was.
 ///

@@ -39,8 +39,13 @@ impl Decoder {
     /// [`Fault::FrameData`], [`Fault::ContentSize`].
     pub(crate) fn decode(&mut self, frame: &Frame, stored: &[u8]) -> Result<&[u8], Fault> {
         let limit = self.limits.frame_content_bytes_max;
-        if frame.window_bytes > self.limits.window_bytes_max && frame.content_size.is_none_or(|size| size > limit) {
-            return Err(Fault::WindowLimit { window: frame.window_bytes, limit: self.limits.window_bytes_max });
+        if frame.window_bytes > self.limits.window_bytes_max
+            && frame.content_size.is_none_or(|size| size > limit)
+        {
+            return Err(Fault::WindowLimit {
+                window: frame.window_bytes,
+                limit: self.limits.window_bytes_max,
+            });
         }
         if frame.dictionary != 0 {
             return Err(Fault::Dictionary { id: frame.dictionary });
@@ -117,6 +122,17 @@ impl Decoder {
     }
 }
 
+/// What a frame that is cut short still gives, as far as the decoder goes; nothing of it is proved by a checksum.
+///
+/// `stored` begins with the frame's magic. At most [`Limits::frame_content_bytes_max`] bytes come out.
+#[must_use]
+pub fn salvage_frame(stored: &[u8], limits: &Limits) -> Vec<u8> {
+    let mut decoder = Decoder::new(*limits);
+    // Fails at the missing end; what came out before stays.
+    let _ = decoder.decode_in_steps(None, stored);
+    decoder.content
+}
+
 impl std::fmt::Debug for Decoder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Decoder").field("content_capacity", &self.content.capacity()).finish_non_exhaustive()
@@ -133,9 +149,11 @@ impl Encoder {
     pub(crate) fn new(level: i32) -> Self {
         let mut context = CCtx::create();
         let level = level.clamp(zstd_safe::min_c_level(), zstd_safe::max_c_level());
-        for parameter in
-            [CParameter::CompressionLevel(level), CParameter::ChecksumFlag(true), CParameter::ContentSizeFlag(true)]
-        {
+        for parameter in [
+            CParameter::CompressionLevel(level),
+            CParameter::ChecksumFlag(true),
+            CParameter::ContentSizeFlag(true),
+        ] {
             let set = context.set_parameter(parameter);
             debug_assert!(set.is_ok(), "clamped and boolean parameters are accepted");
         }

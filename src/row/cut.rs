@@ -37,3 +37,41 @@ pub(super) fn inherited(header: &Header, events: u64, marker: Option<Seq>) -> Re
         (Seeding::Unseeded, None) => Ok(0),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::Text;
+    use crate::units::{Generation, UnixMs};
+
+    fn cut(
+        generation: Generation,
+        seeding: Seeding,
+        events: u64,
+        marker: Option<u64>,
+    ) -> Result<u64, CutFault> {
+        let header = Header::new(generation, Text::from("s"), UnixMs::new(1)).unwrap();
+        let header = header.with_seeding(generation, seeding).unwrap();
+        inherited(&header, events, marker.map(|seq| Seq::new(seq).unwrap()))
+    }
+
+    #[test]
+    fn v0_and_v1_count_in_the_header() {
+        for generation in [Generation::V0, Generation::V1] {
+            assert_eq!(cut(generation, Seeding::Unseeded, 5, None), Ok(0));
+            assert_eq!(cut(generation, Seeding::Counted(0), 0, None), Ok(0));
+            assert_eq!(cut(generation, Seeding::Counted(5), 5, None), Ok(5));
+            let beyond = CutFault::BeyondEvents { cut: 6, events: 5 };
+            assert_eq!(cut(generation, Seeding::Counted(6), 5, None), Err(beyond));
+        }
+    }
+
+    #[test]
+    fn v2_marks_the_end_of_what_is_inherited() {
+        assert_eq!(cut(Generation::V2, Seeding::Unseeded, 5, None), Ok(0));
+        assert_eq!(cut(Generation::V2, Seeding::Marked, 5, Some(2)), Ok(2));
+        assert_eq!(cut(Generation::V2, Seeding::Marked, 5, None), Err(CutFault::NoMarker));
+        let seq = Seq::new(2).unwrap();
+        assert_eq!(cut(Generation::V2, Seeding::Unseeded, 5, Some(2)), Err(CutFault::Unseeded { seq }));
+    }
+}

@@ -164,3 +164,97 @@ impl<'a> Draft<'a> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::row::fault::RangeFault;
+    use crate::row::{Check, Event};
+
+    fn seq(n: u64) -> Seq {
+        Seq::new(n).unwrap()
+    }
+
+    #[test]
+    fn a_new_event_is_written_in_the_originals_order() {
+        let event = NewEvent {
+            event_type: "user/message",
+            seq: seq(9),
+            time: UnixMs::new(-4),
+            data: "{\"b\":1, \"a\":-0}",
+            ignorable: false,
+            source_event_seqs: Some(&[1, 2, 3, 8]),
+            surface_op: Some("\"append\""),
+        };
+        let mut out = Vec::new();
+        event.write(&mut out);
+        let line = r#"{"type":"user/message","seq":9,"time":-4,"data":{"b":1, "a":-0},"sourceEventSeqs":[[1,3],8],"surfaceOp":"append"}"#;
+        assert_eq!(std::str::from_utf8(&out), Ok(line));
+        assert_eq!(Event::scan(line), Event::read(&out, Check::Full, &Limits::DEFAULT).ok());
+        assert!(Event::scan(line).is_some());
+        let event = NewEvent { ignorable: true, source_event_seqs: None, surface_op: None, ..event };
+        out.clear();
+        event.write(&mut out);
+        assert!(out.ends_with(b",\"data\":{\"b\":1, \"a\":-0},\"ignorable\":true}"));
+    }
+
+    fn drafted(line: &str, at: u64) -> Result<String, RowFault> {
+        let mut out = b"kept".to_vec();
+        let draft = Draft::parse(line.as_bytes(), &Limits::DEFAULT)?;
+        match draft.write(seq(at), UnixMs::new(77), &mut out) {
+            Ok(()) => Ok(String::from_utf8(out).unwrap().strip_prefix("kept").unwrap().to_owned()),
+            Err(fault) => {
+                assert_eq!(out, b"kept");
+                Err(fault)
+            }
+        }
+    }
+
+    #[test]
+    fn seq_and_time_are_filled_in_where_they_lack() {
+        let row = |tail: &str| format!(r#"{{"type":"a","seq":3,"time":77,"data":{{"x":"\/"}}{tail}}}"#);
+        for line in [
+            r#"{"type":"a","data":{"x":"\/"}}"#,
+            r#"{"data":{"x":"\/"},"type":"a"}"#,
+            r#"{"type":"a","seq":3,"data":{"x":"\/"}}"#,
+            r#"{"type":"a","time":77.0,"data": {"x":"\/"} }"#,
+            r#"{"type":"\u0061","seq":3,"time":77,"data":{"x":"\/"}}"#,
+        ] {
+            assert_eq!(drafted(line, 3), Ok(row("")), "{line}");
+        }
+        let line = r#"{"type":"a","surfaceOp":{"op" : 1},"data":{"x":"\/"},"sourceEventSeqs":[0,1,2],"ignorable":true}"#;
+        assert_eq!(
+            drafted(line, 3),
+            Ok(row(r#","surfaceOp":{"op" : 1},"sourceEventSeqs":[[0,2]],"ignorable":true"#))
+        );
+        let line = r#"{"ignorable":true,"type":"a","data":{"x":"\/"}}"#;
+        assert_eq!(drafted(line, 3), Ok(row(r#","ignorable":true"#)));
+    }
+
+    #[test]
+    fn what_a_row_must_not_be_a_draft_must_not_be() {
+        assert_eq!(
+            drafted(r#"{"type":"a","seq":3,"data":{}}"#, 2),
+            Err(RowFault::Gap { expected: seq(2), got: seq(3) })
+        );
+        assert_eq!(
+            drafted(r#"{"type":"a","seq":3,"data":{}}"#, 4),
+            Err(RowFault::Repeat { expected: seq(4), got: seq(3) })
+        );
+        let later = RowFault::Provenance(RangeFault::Later { seq: 3, bound: 3 });
+        assert_eq!(drafted(r#"{"type":"a","data":{},"sourceEventSeqs":[3]}"#, 3), Err(later));
+        for (line, fault) in [
+            (r#"{"data":{}}"#, RowFault::MissingMember(Member::Type)),
+            (r#"{"type":"a"}"#, RowFault::MissingMember(Member::Data)),
+            (r#"{"type":1,"data":{}}"#, RowFault::Member(Member::Type)),
+            (r#"{"type":"a","data":{},"seq":-0}"#, RowFault::Member(Member::Seq)),
+            (r#"{"type":"a","data":{},"time":null}"#, RowFault::Member(Member::Time)),
+            (r#"{"type":"a","data":{},"ignorable":false}"#, RowFault::Member(Member::Ignorable)),
+            ("[]", RowFault::NotObject),
+        ] {
+            assert_eq!(drafted(line, 0), Err(fault), "{line}");
+        }
+        assert!(matches!(drafted(r#"{"type":"a","data":{},"x":1}"#, 0), Err(RowFault::UnknownMember { .. })));
+        assert!(matches!(drafted(r#"{"type":"a","data":{}"#, 0), Err(RowFault::NotJson(_))));
+    }
+}

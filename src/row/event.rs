@@ -318,7 +318,7 @@ fn set<T>(slot: &mut Option<T>, value: T) -> Option<()> {
     slot.is_none().then(|| *slot = Some(value))
 }
 
-/// A canonical count of up to 16 digits, and what follows it.
+/// A count in its canonical spelling, and what follows it.
 #[inline]
 fn digits(text: &[u8]) -> Option<(u64, &[u8])> {
     let len = text.iter().take(17).take_while(|byte| byte.is_ascii_digit()).count();
@@ -326,8 +326,11 @@ fn digits(text: &[u8]) -> Option<(u64, &[u8])> {
     if !matches!(number, [b'0'] | [b'1'..=b'9', ..]) || len > 16 {
         return None;
     }
-    let value = |sum: u64, digit: &u8| sum.wrapping_mul(10).wrapping_add(u64::from(digit.wrapping_sub(b'0')));
-    Some((number.iter().fold(0, value), rest)) // below 10^16
+    // Below 10^16.
+    let value = number
+        .iter()
+        .fold(0_u64, |sum, digit| sum.wrapping_mul(10).wrapping_add(u64::from(digit.wrapping_sub(b'0'))));
+    (value <= Seq::MAX.get()).then_some((value, rest))
 }
 
 /// The members of an event's envelope, in the order of the format's table.
@@ -356,4 +359,275 @@ pub(super) fn check_text(line: &str, limits: &Limits) -> Result<(), RowFault> {
         SyntaxErrorKind::NotUtf8 => RowFault::NotUtf8 { offset: fault.offset },
         _ => RowFault::NotJson(fault),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::fuzzing::row::events_agree;
+    use crate::row::fault::{RangeFault, Span};
+    use crate::row::samples;
+
+    const LIMITS: Limits = Limits::DEFAULT;
+
+    fn parse(line: &str) -> Result<Event<'_>, RowFault> {
+        events_agree(line.as_bytes());
+        Event::parse(line.as_bytes(), &LIMITS)
+    }
+
+    #[test]
+    fn the_parts_of_a_row_are_slices_of_its_line() {
+        let line = r#"{"type":"user/message","seq":5,"time":-12,"data":{"id":"u1"},"ignorable":true,"surfaceOp":{"op":"replace","start":1,"end":3},"sourceEventSeqs":[[1,3]]}"#;
+        let event = Event::scan(line).unwrap();
+        assert_eq!(parse(line), Ok(event));
+        assert!(event.is("user/message"));
+        assert_eq!((event.seq().get(), event.time().get()), (5, -12));
+        assert_eq!(event.data(), r#"{"id":"u1"}"#);
+        assert!(event.is_ignorable());
+        assert_eq!(event.surface_op(), Some(r#"{"op":"replace","start":1,"end":3}"#));
+        assert_eq!(event.source_event_seqs(), Some("[[1,3]]"));
+        assert_eq!(event.line(), line);
+    }
+
+    /// Every order of every selection of the three members after the payload.
+    #[test]
+    fn members_after_the_payload_are_found_in_any_order() {
+        let tails = [r#","surfaceOp":"append""#, r#","sourceEventSeqs":[0,2]"#, r#","ignorable":true"#];
+        let mut seen = 0;
+        for a in 0..4 {
+            for b in 0..4 {
+                for c in 0..4 {
+                    let order: Vec<usize> = [a, b, c].into_iter().filter(|&i| i < 3).collect();
+                    let unique = order.iter().collect::<std::collections::HashSet<_>>().len() == order.len();
+                    let tail: String = order.iter().map(|&i| tails[i]).collect();
+                    let line = format!(r#"{{"type":"a","seq":3,"time":0,"data":{{"x":[{{}}]}}{tail}}}"#);
+                    let event = Event::scan(&line);
+                    assert_eq!(event.is_some(), unique, "{line}");
+                    if let Some(event) = event {
+                        assert_eq!(parse(&line), Ok(event));
+                        assert_eq!(event.data(), r#"{"x":[{}]}"#);
+                        assert_eq!(event.surface_op().is_some(), order.contains(&0));
+                        assert_eq!(event.source_event_seqs().is_some(), order.contains(&1));
+                        assert_eq!(event.is_ignorable(), order.contains(&2));
+                        seen += 1;
+                    }
+                }
+            }
+        }
+        assert!(seen > 16);
+    }
+
+    /// A payload whose last string or member imitates the members after it keeps them.
+    #[test]
+    fn text_inside_the_payload_never_poses_as_a_member() {
+        for data in [
+            r#"{"x":"},\"surfaceOp\":\"append\"}"}"#,
+            r#"{"x":"\\\",\"surfaceOp\":\"append"}"#,
+            r#"{"surfaceOp":"append"}"#,
+            r#"{"a":1,"surfaceOp":"append"}"#,
+            r#"{"a":{},"surfaceOp":{"op":"replace","start":1,"end":2}}"#,
+            r#"{"a":{"surfaceOp":{"op":"replace","start":1,"end":2}}}"#,
+            r#"{"a":1,"sourceEventSeqs":[1]}"#,
+            r#"{"a":1,"ignorable":true}"#,
+            r#"{"a":",\"sourceEventSeqs\":[1]"}"#,
+            r#"{"data":{"type":"x"}}"#,
+            r#"{"a":"{"}"#,
+            r#"{"a":"}","b":"\\"}"#,
+            r#"{"\"":{}}"#,
+            "{}",
+        ] {
+            for tail in ["", r#","surfaceOp":"append""#, r#","surfaceOp":{"op":"replace","start":0,"end":0}"#]
+            {
+                let line = format!(r#"{{"type":"a","seq":3,"time":0,"data":{data}{tail}}}"#);
+                let event = Event::scan(&line).expect("the row is canonical");
+                assert_eq!(event.data(), data);
+                assert_eq!(event.surface_op().is_some(), !tail.is_empty(), "{line}");
+                assert_eq!(parse(&line), Ok(event));
+            }
+        }
+    }
+
+    /// Members that no writer puts after a payload: the scan gives up, and the grammar decides.
+    #[test]
+    fn short_members_that_no_writer_adds_are_left_to_the_parser() {
+        let head = r#"{"type":"a","seq":3,"time":0,"data":{"k":1}"#;
+        for tail in [
+            r#","data":{"k":2}}"#,
+            r#","seq":4}"#,
+            r#","futureField":{"a":[1,2]}}"#,
+            r#","surfaceO\u0070":{"op":"replace","start":1,"end":2}}"#,
+            r#","surfaceOp":{"op":{"deep":[]}}}"#,
+            r#","surfaceOp":"other"}"#,
+            r#","surfaceOp": "append"}"#,
+            r#", "surfaceOp":"append"}"#,
+            r#","surfaceOp":"append","surfaceOp":"append"}"#,
+            r#","ignorable":false}"#,
+            r#","sourceEventSeqs":[1 ]}"#,
+            " }",
+            "} ",
+            "",
+            "]",
+        ] {
+            let line = format!("{head}{tail}");
+            assert_eq!(Event::scan(&line), None, "{line}");
+            events_agree(line.as_bytes());
+        }
+        assert_eq!(parse(&format!(r#"{head},"data":{{"k":2}}}}"#)).unwrap().data(), r#"{"k":2}"#);
+        assert_eq!(parse(&format!(r#"{head},"seq":4}}"#)).unwrap().seq().get(), 4);
+        let op = r#"{"op":{"deep":[]}}"#;
+        assert_eq!(parse(&format!(r#"{head},"surfaceOp":{op}}}"#)).unwrap().surface_op(), Some(op));
+    }
+
+    /// The one looseness of a scan, as its documentation says: it shows as soon as the payload is parsed.
+    #[test]
+    fn a_long_member_that_no_writer_adds_leaves_a_payload_that_is_not_json() {
+        let long = "x".repeat(100);
+        let line = format!(r#"{{"type":"a","seq":3,"time":0,"data":{{"k":1}},"data":{{"long":"{long}"}}}}"#);
+        let event = Event::read(line.as_bytes(), Check::Envelope, &LIMITS).unwrap();
+        assert!(json::check(event.data().as_bytes(), 9).is_err());
+        assert_eq!(parse(&line).unwrap().data(), format!(r#"{{"long":"{long}"}}"#));
+    }
+
+    #[test]
+    fn any_spelling_that_javascript_reads_the_same_is_read() {
+        let line =
+            " {\t\"d\\u0061ta\" : null ,\"time\":1e3, \"type\":\"turn\\/start\", \"seq\":5, \"seq\":2.0}\r";
+        let event = parse(line).unwrap();
+        assert!(event.is("turn/start"));
+        assert_eq!((event.seq().get(), event.time().get(), event.data()), (2, 1000, "null"));
+        // Order of members, as some writers have it.
+        let line = r#"{"type":"a","data":{"x":1},"surfaceOp":"append","seq":1,"time":2}"#;
+        assert_eq!(parse(line).unwrap().seq().get(), 1);
+    }
+
+    #[test]
+    fn every_rule_of_the_envelope_has_its_fault() {
+        let wrong = |member| Err(RowFault::Member(member));
+        let missing = |member| Err(RowFault::MissingMember(member));
+        for (line, fault) in [
+            (r#"{"seq":0,"time":0,"data":{}}"#, missing(Member::Type)),
+            (r#"{"type":"a","time":0,"data":{}}"#, missing(Member::Seq)),
+            (r#"{"type":"a","seq":0,"data":{}}"#, missing(Member::Time)),
+            (r#"{"type":"a","seq":0,"time":0}"#, missing(Member::Data)),
+            (r#"{"type":7,"seq":0,"time":0,"data":{}}"#, wrong(Member::Type)),
+            (r#"{"type":"a","seq":-0,"time":0,"data":{}}"#, wrong(Member::Seq)),
+            (r#"{"type":"a","seq":-1,"time":0,"data":{}}"#, wrong(Member::Seq)),
+            (r#"{"type":"a","seq":1.5,"time":0,"data":{}}"#, wrong(Member::Seq)),
+            (r#"{"type":"a","seq":"0","time":0,"data":{}}"#, wrong(Member::Seq)),
+            (r#"{"type":"a","seq":9007199254740992,"time":0,"data":{}}"#, wrong(Member::Seq)),
+            (r#"{"type":"a","seq":1e400,"time":0,"data":{}}"#, wrong(Member::Seq)),
+            (r#"{"type":"a","seq":0,"time":-0,"data":{}}"#, wrong(Member::Time)),
+            (r#"{"type":"a","seq":0,"time":0.5,"data":{}}"#, wrong(Member::Time)),
+            (r#"{"type":"a","seq":0,"time":9007199254740992,"data":{}}"#, wrong(Member::Time)),
+            (r#"{"type":"a","seq":0,"time":null,"data":{}}"#, wrong(Member::Time)),
+            (r#"{"type":"a","seq":0,"time":0,"data":{},"ignorable":false}"#, wrong(Member::Ignorable)),
+            (r#"{"type":"a","seq":0,"time":0,"data":{},"ignorable":"true"}"#, wrong(Member::Ignorable)),
+            (
+                r#"{"type":"a","seq":0,"time":0,"data":{},"sourceEventSeqs":7}"#,
+                Err(RowFault::Provenance(RangeFault::NotArray)),
+            ),
+            (
+                r#"{"type":"a","seq":2,"time":0,"data":{},"sourceEventSeqs":[2]}"#,
+                Err(RowFault::Provenance(RangeFault::Later { seq: 2, bound: 2 })),
+            ),
+            (
+                r#"{"type":"a","seq":2,"time":0,"data":{},"__proto__":{}}"#,
+                Err(RowFault::UnknownMember { name: Span { start: 40, end: 49 } }),
+            ),
+            ("[]", Err(RowFault::NotObject)),
+            ("7", Err(RowFault::NotObject)),
+            ("null", Err(RowFault::NotObject)),
+        ] {
+            assert_eq!(parse(line), fault, "{line}");
+        }
+        for line in ["", "{", "{\"type\":}", "\u{feff}{}", "{}{}", "{'a':1}", "NaN"] {
+            assert!(matches!(parse(line), Err(RowFault::NotJson(_))), "{line}");
+        }
+        assert_eq!(Event::parse(b"{\"a\":\"\xff\"}", &LIMITS), Err(RowFault::NotUtf8 { offset: 6 }));
+    }
+
+    #[test]
+    fn the_largest_numbers_are_read() {
+        let line = r#"{"type":"a","seq":9007199254740991,"time":-9007199254740991,"data":{}}"#;
+        assert_eq!(Event::scan(line), parse(line).ok());
+        assert_eq!(parse(line).unwrap().seq(), Seq::MAX);
+        let time = |ms: &str| {
+            parse(&format!(r#"{{"type":"a","seq":0,"time":{ms},"data":{{}}}}"#)).map(|e| e.time().get())
+        };
+        assert_eq!(time("9007199254740991"), Ok(9_007_199_254_740_991));
+        assert_eq!(time("9007199254740991.0"), Ok(9_007_199_254_740_991));
+        for ms in ["9007199254740992", "-9007199254740992", "99999999999999999999", "01", "-01"] {
+            assert!(time(ms).is_err(), "{ms}");
+        }
+    }
+
+    #[test]
+    fn limits_hold_at_their_edges() {
+        let line = r#"{"type":"a","seq":0,"time":0,"data":{"x":[[]]}}"#;
+        let mut limits = Limits::DEFAULT;
+        limits.row_bytes_max = 48;
+        for check in [Check::Full, Check::Envelope] {
+            assert!(Event::read(line.as_bytes(), check, &limits).is_ok());
+        }
+        limits.row_bytes_max = 47;
+        assert_eq!(
+            Event::read(line.as_bytes(), Check::Full, &limits),
+            Err(RowFault::TooLong { bytes: 48, max: 47 })
+        );
+        let mut limits = Limits::DEFAULT;
+        for (nesting_max, fits) in [(3, false), (4, true)] {
+            limits.nesting_max = nesting_max;
+            assert_eq!(Event::read(line.as_bytes(), Check::Full, &limits).is_ok(), fits);
+            assert_eq!(Event::parse(line.as_bytes(), &limits).is_ok(), fits);
+        }
+        limits.nesting_max = 2;
+        let line = r#"{"type":"a","seq":9,"time":0,"data":{},"sourceEventSeqs":[[1,3]]}"#;
+        assert!(matches!(Event::read(line.as_bytes(), Check::Full, &limits), Err(RowFault::NotJson(_))));
+    }
+
+    #[test]
+    fn five_thousand_levels_are_read_without_recursion() {
+        let deep = format!("{}{}", "[".repeat(500_000), "]".repeat(500_000));
+        let line = format!(r#"{{"type":"a","seq":0,"time":0,"data":{{"x":{deep}}}}}"#);
+        assert_eq!(parse(&line).unwrap().data().len(), deep.len() + 6);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(1024))]
+
+        #[test]
+        fn the_scan_reads_what_the_parser_reads(line in samples::canonical_row(7)) {
+            let scanned = Event::scan(&line);
+            prop_assert!(scanned.is_some(), "{line}");
+            prop_assert_eq!(Event::parse(line.as_bytes(), &LIMITS).ok(), scanned);
+            events_agree(line.as_bytes());
+        }
+
+        #[test]
+        fn all_readers_agree_on_odd_rows(line in samples::odd_row()) {
+            events_agree(line.as_bytes());
+        }
+
+        #[test]
+        fn all_readers_agree_on_damaged_rows(
+            line in prop_oneof![samples::canonical_row(3), samples::odd_row()],
+            at: prop::sample::Index,
+            how: u8,
+        ) {
+            events_agree(&samples::damaged(&line, at, how));
+        }
+
+        #[test]
+        fn all_readers_agree_on_two_rows_in_one_line(
+            a in samples::canonical_row(3),
+            b in samples::canonical_row(4),
+            at: prop::sample::Index,
+        ) {
+            let line = [&a.as_bytes()[..at.index(a.len())], b.as_bytes()].concat();
+            events_agree(&line);
+            crate::fuzzing::row::fuzz_row(&line);
+        }
+    }
 }

@@ -333,6 +333,8 @@ pub enum HeaderFault {
 
 impl HeaderFault {
     /// Whether the line may be sound and is only beyond this build: a newer generation, an unknown member, a limit.
+    ///
+    /// The original calls a header with an unknown member malformed; only [`Newer`](Self::Newer) is unsupported to it.
     #[must_use]
     pub const fn is_unsupported(self) -> bool {
         matches!(self, Self::Newer { .. } | Self::UnknownMember { .. } | Self::TooLong { .. })
@@ -450,5 +452,163 @@ impl<'a> Raw<'a> {
 
     fn required_count(&self, member: HeaderMember) -> Result<u64, HeaderFault> {
         self.count(member)?.ok_or(HeaderFault::Missing(member))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Header, HeaderFault> {
+        Header::parse(line.as_bytes(), &Limits::DEFAULT)
+    }
+
+    fn written(header: &Header) -> String {
+        let mut out = Vec::new();
+        header.write(&mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    const V0: &str = r#"{"type":"session","version":0,"id":"kid","createdAt":1700000000000,"cwd":"/srv/work","parentSession":"base","seedLength":2,"origin":"subagent","delegationDepth":1,"agentPreset":"coding"}"#;
+    const V2: &str = r#"{"type":"session","version":2,"id":"kid","createdAt":1700000000000,"cwd":"/srv/work","parentSession":"base","isSeeded":true,"origin":"subagent","delegationDepth":1,"agentPreset":"coding"}"#;
+
+    #[test]
+    fn full_headers_are_read_and_written_back() {
+        let header = parse(V0).unwrap();
+        assert_eq!(header.generation(), Generation::V0);
+        assert_eq!(header.id(), &"kid");
+        assert_eq!(header.created_at().get(), 1_700_000_000_000);
+        assert_eq!(header.cwd().unwrap(), &"/srv/work");
+        assert_eq!(header.parent_session().unwrap(), &"base");
+        assert_eq!(header.seeding(), Seeding::Counted(2));
+        assert!(header.is_origin_subagent());
+        assert_eq!(header.delegation_depth(), 1);
+        assert_eq!(header.agent_preset().unwrap(), &"coding");
+        assert_eq!(written(&header), V0);
+        let v2 = parse(V2).unwrap();
+        assert_eq!(v2.seeding(), Seeding::Marked);
+        assert_eq!(written(&v2), V2);
+        assert_eq!(header.with_seeding(Generation::V2, Seeding::Marked).unwrap(), v2);
+    }
+
+    #[test]
+    fn the_smallest_headers_of_each_generation() {
+        for line in [
+            r#"{"type":"session","version":0,"id":"","createdAt":0,"delegationDepth":0}"#,
+            r#"{"type":"session","version":1,"id":"s","createdAt":5,"seedLength":0,"delegationDepth":0}"#,
+            r#"{"type":"session","version":2,"id":"s1","createdAt":5,"isSeeded":false,"delegationDepth":0}"#,
+        ] {
+            assert_eq!(written(&parse(line).unwrap()), line);
+        }
+        let new = Header::new(Generation::V2, Text::from("s1"), UnixMs::new(5)).unwrap();
+        assert_eq!(
+            written(&new),
+            r#"{"type":"session","version":2,"id":"s1","createdAt":5,"isSeeded":false,"delegationDepth":0}"#
+        );
+    }
+
+    #[test]
+    fn spelling_and_order_do_not_matter_and_the_last_duplicate_counts() {
+        let line = " { \"agentPreset\":\"a\\ud800b\", \"delegationDepth\":1.0,\"createdAt\":-0,\"createdAt\":5e0,\t\"id\":\"\\u0041\\/\",\"isSeeded\":false,\"typ\\u0065\":\"sess\\u0069on\",\"version\":2 } ";
+        let header = parse(line).unwrap();
+        assert_eq!(header.id(), &"A/");
+        assert_eq!(header.agent_preset().unwrap().len_units(), 3);
+        assert_eq!(
+            written(&header),
+            r#"{"type":"session","version":2,"id":"A/","createdAt":5,"isSeeded":false,"delegationDepth":1,"agentPreset":"a\ud800b"}"#
+        );
+    }
+
+    #[test]
+    fn a_newer_version_is_unsupported_before_anything_else_is_looked_at() {
+        for line in [
+            r#"{"version":3}"#,
+            r#"{"type":7,"version":3.0,"strange":-0}"#,
+            r#"{"version":9007199254740991}"#,
+        ] {
+            let fault = parse(line).unwrap_err();
+            assert!(matches!(fault, HeaderFault::Newer { .. }), "{line}");
+            assert!(fault.is_unsupported());
+        }
+        for version in ["-1", "1.5", "-0", "\"2\"", "null", "1e400", "9007199254740992", "[]"] {
+            let line = format!(r#"{{"version":{version},"strange":1}}"#);
+            assert_eq!(parse(&line), Err(HeaderFault::Member(HeaderMember::Version)), "{line}");
+        }
+        assert_eq!(parse("{}"), Err(HeaderFault::Missing(HeaderMember::Version)));
+    }
+
+    #[test]
+    fn every_member_has_its_fault() {
+        use HeaderMember as M;
+        let wrong = HeaderFault::Member;
+        for (from, to, fault) in [
+            ("\"type\":\"session\",", "", HeaderFault::Missing(M::Type)),
+            ("\"session\"", "\"event\"", wrong(M::Type)),
+            ("\"id\":\"kid\",", "", HeaderFault::Missing(M::Id)),
+            ("\"kid\"", "7", wrong(M::Id)),
+            ("\"createdAt\":1700000000000,", "", HeaderFault::Missing(M::CreatedAt)),
+            ("1700000000000", "-1", wrong(M::CreatedAt)),
+            ("1700000000000", "0.5", wrong(M::CreatedAt)),
+            ("\"/srv/work\"", "\"home\"", wrong(M::Cwd)),
+            ("\"/srv/work\"", "\"\"", wrong(M::Cwd)),
+            ("\"/srv/work\"", "null", wrong(M::Cwd)),
+            ("\"base\"", "null", wrong(M::ParentSession)),
+            ("\"isSeeded\":true,", "", HeaderFault::Missing(M::IsSeeded)),
+            ("\"isSeeded\":true", "\"isSeeded\":1", wrong(M::IsSeeded)),
+            ("\"subagent\"", "\"user\"", wrong(M::Origin)),
+            ("\"subagent\"", "true", wrong(M::Origin)),
+            ("\"delegationDepth\":1,", "", HeaderFault::Missing(M::DelegationDepth)),
+            ("\"delegationDepth\":1", "\"delegationDepth\":-0", wrong(M::DelegationDepth)),
+            ("\"coding\"", "{}", wrong(M::AgentPreset)),
+        ] {
+            assert!(V2.contains(from));
+            assert_eq!(parse(&V2.replace(from, to)), Err(fault), "{from} -> {to}");
+        }
+        assert_eq!(parse(&V0.replace(":2,", ":-1,")), Err(wrong(M::SeedLength)));
+    }
+
+    #[test]
+    fn members_of_other_generations_and_retired_ones_are_unknown() {
+        for (line, name) in [
+            (V0.replace("seedLength\":2", "isSeeded\":true"), "isSeeded"),
+            (V2.replace("isSeeded\":true", "seedLength\":2"), "seedLength"),
+            (V0.replace("agentPreset", "sandboxMode"), "sandboxMode"),
+            (V2.replace("agentPreset", "__proto__"), "__proto__"),
+        ] {
+            let fault = parse(&line).unwrap_err();
+            let HeaderFault::UnknownMember { name: span } = fault else { panic!("{line}: {fault}") };
+            assert_eq!(span.of(line.as_bytes()), name.as_bytes());
+            assert!(fault.is_unsupported());
+        }
+    }
+
+    #[test]
+    fn lines_that_are_no_header() {
+        assert_eq!(parse("null"), Err(HeaderFault::NotObject));
+        assert_eq!(parse("[]"), Err(HeaderFault::NotObject));
+        for line in ["", "x", "{", "\u{feff}{}"] {
+            assert!(matches!(parse(line), Err(HeaderFault::NotJson(_))), "{line}");
+        }
+        assert_eq!(Header::parse(b"{\xff", &Limits::DEFAULT), Err(HeaderFault::NotUtf8 { offset: 1 }));
+        let mut limits = Limits::DEFAULT;
+        limits.header_bytes_max = 200;
+        let long = V2.replace("kid", &"k".repeat(300));
+        assert_eq!(Header::parse(long.as_bytes(), &limits), Err(HeaderFault::TooLong { max: 200 }));
+        limits.header_bytes_max = u64::try_from(V2.len()).unwrap() + 1;
+        assert!(Header::parse(V2.as_bytes(), &limits).is_ok());
+    }
+
+    #[test]
+    fn impossible_headers_cannot_be_built() {
+        let new = |generation, ms| Header::new(generation, Text::from("s"), UnixMs::new(ms));
+        assert_eq!(new(Generation::V2, -1), Err(HeaderFault::Member(HeaderMember::CreatedAt)));
+        assert_eq!(new(Generation::new(3), 1), Err(HeaderFault::Newer { version: 3 }));
+        let header = || new(Generation::V2, 1).unwrap();
+        assert!(header().with_cwd(Text::from("relative")).is_err());
+        assert!(header().with_delegation_depth(1 << 53).is_err());
+        assert!(header().with_seeding(Generation::V2, Seeding::Counted(1)).is_err());
+        assert!(header().with_seeding(Generation::V1, Seeding::Marked).is_err());
+        assert!(header().with_seeding(Generation::V1, Seeding::Counted(1 << 53)).is_err());
+        assert!(header().with_seeding(Generation::new(3), Seeding::Marked).is_err());
     }
 }

@@ -113,8 +113,9 @@ pub(crate) fn safe_integer(value: &str) -> Option<i64> {
     number(value)?.as_safe_integer()
 }
 
+/// The number that `value` is, or `None` when it is another kind of value.
 #[inline]
-fn number(value: &str) -> Option<Number<'_>> {
+pub(crate) fn number(value: &str) -> Option<Number<'_>> {
     matches!(value.as_bytes().first(), Some(b'-' | b'0'..=b'9')).then(|| Number::new(value))
 }
 

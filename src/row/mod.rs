@@ -19,9 +19,11 @@ mod packed;
 mod packing;
 mod physical;
 pub mod range;
+#[cfg(test)]
+mod samples;
 
 pub use cut::CutFault;
-pub use decode::{DecodeFault, Evidence, Issue, Recovery, RowDecoder, RowPlace};
+pub use decode::{DecodeCause, DecodeFault, Evidence, Issue, Recovery, RowDecoder, RowPlace};
 pub use encode::{Draft, NewEvent};
 pub use event::{Check, Event};
 pub use fault::{DamageKind, Member, PackedFault, RangeFault, RowFault, Span};

@@ -340,3 +340,141 @@ fn wrong<const N: usize>(fields: &Fields<'_, N>, member: Member) -> PackedFault 
         None => PackedFault::MissingMember(member),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits = Limits::DEFAULT;
+
+    fn read(line: &str) -> Result<Packed<'_>, PackedFault> {
+        Packed::read(line.as_bytes(), &LIMITS).map_err(|fault| match fault {
+            RowFault::Packed(fault) => fault,
+            other => panic!("{other}"),
+        })
+    }
+
+    fn expanded(packed: &Packed<'_>) -> Vec<String> {
+        let write = |member| {
+            let mut out = Vec::new();
+            packed.write_member(&member, &mut out);
+            String::from_utf8(out).unwrap()
+        };
+        packed.members().map(write).collect()
+    }
+
+    #[test]
+    fn reasoning_example_of_the_format() {
+        let line = r#"{"type":"reasoning-chunks","seq0":40,"time0":9000,"data":{"turn":3,"step":2,"index":0,"dt":[7,0],"texts":["so"," far",""]}}"#;
+        let packed = read(line).unwrap();
+        let seqs: Vec<_> = packed.members().map(|m| (m.seq.get(), m.time.get(), m.fragment.raw())).collect();
+        assert_eq!(seqs, [(40, 9000, "so"), (41, 9007, " far"), (42, 9007, "")]);
+        assert_eq!(packed.members().len(), 3);
+        assert_eq!((packed.event_count(), packed.last_time().get()), (3, 9007));
+        assert_eq!(
+            expanded(&packed).first().unwrap(),
+            r#"{"type":"assistant/chunk","seq":40,"time":9000,"data":{"turn":3,"step":2,"chunk":{"type":"reasoning-delta","index":0,"text":"so"}}}"#
+        );
+    }
+
+    #[test]
+    fn tool_call_example_of_the_format() {
+        let line = r#"{"type":"tool-call-chunks","seq0":43,"time0":9010,"data":{"turn":3,"step":2,"index":1,"dt":[1,-3],"id":"call_9","name":"shell","args":["{\"c","md\":","1}"]}}"#;
+        let packed = read(line).unwrap();
+        assert_eq!(packed.last_time().get(), 9008);
+        assert_eq!(
+            expanded(&packed),
+            [
+                r#"{"type":"assistant/chunk","seq":43,"time":9010,"data":{"turn":3,"step":2,"chunk":{"type":"tool-call-delta","index":1,"id":"call_9","name":"shell","argumentsDelta":"{\"c"}}}"#,
+                r#"{"type":"assistant/chunk","seq":44,"time":9011,"data":{"turn":3,"step":2,"chunk":{"type":"tool-call-delta","index":1,"id":"call_9","name":"shell","argumentsDelta":"md\":"}}}"#,
+                r#"{"type":"assistant/chunk","seq":45,"time":9008,"data":{"turn":3,"step":2,"chunk":{"type":"tool-call-delta","index":1,"id":"call_9","name":"shell","argumentsDelta":"1}"}}}"#,
+            ]
+        );
+    }
+
+    #[test]
+    fn strings_are_respelled_as_javascript_would_only_where_they_must() {
+        let line = r#"{"type":"text-chunks","seq0":0,"time0":0,"data":{"turn":1.0,"step":1,"index":0e3,"dt":[],"texts":["\u0041\/\ud83d\uDE00\uD800\n\u001F é\u2028"]}}"#;
+        let out = expanded(&read(line).unwrap());
+        assert_eq!(
+            out,
+            [
+                "{\"type\":\"assistant/chunk\",\"seq\":0,\"time\":0,\"data\":{\"turn\":1,\"step\":1,\"chunk\":{\"type\":\"text-delta\",\"index\":0,\"text\":\"A/😀\\ud800\\n\\u001f é\u{2028}\"}}}"
+            ]
+        );
+    }
+
+    #[test]
+    fn members_may_come_in_any_order_and_the_last_duplicate_counts() {
+        let line = r#"{ "data":{"texts":["a"],"turn":1,"turn":2,"dt":[1],"dt":[],"index":0,"step":0},"time0":-5,"seq0":3,"type":"text-chunks" }"#;
+        let packed = read(line).unwrap();
+        assert_eq!((packed.turn(), packed.step(), packed.event_count()), (2, 0, 1));
+        assert_eq!(packed.first_time().get(), -5);
+    }
+
+    #[test]
+    fn every_rule_of_a_packed_row_has_its_fault() {
+        let text = |data: &str| format!(r#"{{"type":"text-chunks","seq0":5,"time0":1,"data":{data}}}"#);
+        let call = |data: &str| format!(r#"{{"type":"tool-call-chunks","seq0":5,"time0":1,"data":{data}}}"#);
+        let wrong = PackedFault::Member;
+        let missing = PackedFault::MissingMember;
+        for (line, fault) in [
+            (text(r#"{"step":1,"index":0,"dt":[],"texts":["a"]}"#), missing(Member::Turn)),
+            (text(r#"{"turn":1,"index":0,"dt":[],"texts":["a"]}"#), missing(Member::Step)),
+            (text(r#"{"turn":1,"step":1,"dt":[],"texts":["a"]}"#), missing(Member::Index)),
+            (text(r#"{"turn":1,"step":1,"index":0,"texts":["a"]}"#), missing(Member::Dt)),
+            (text(r#"{"turn":1,"step":1,"index":0,"dt":[]}"#), missing(Member::Texts)),
+            (call(r#"{"turn":1,"step":1,"index":0,"dt":[],"args":["a"]}"#), missing(Member::Id)),
+            (call(r#"{"turn":1,"step":1,"index":0,"dt":[],"id":"c"}"#), missing(Member::Args)),
+            (call(r#"{"turn":1,"step":1,"index":0,"dt":[],"id":"","args":["a"]}"#), wrong(Member::Id)),
+            (call(r#"{"turn":1,"step":1,"index":0,"dt":[],"id":1,"args":["a"]}"#), wrong(Member::Id)),
+            (call(r#"{"turn":1,"step":1,"index":0,"dt":[],"id":"c","name":null,"args":["a"]}"#), wrong(Member::Name)),
+            (call(r#"{"turn":1,"step":1,"index":0,"dt":[],"id":"c","args":[1]}"#), wrong(Member::Args)),
+            (text(r#"{"turn":-1,"step":1,"index":0,"dt":[],"texts":["a"]}"#), wrong(Member::Turn)),
+            (text(r#"{"turn":1,"step":1.5,"index":0,"dt":[],"texts":["a"]}"#), wrong(Member::Step)),
+            (text(r#"{"turn":1,"step":1,"index":-0,"dt":[],"texts":["a"]}"#), wrong(Member::Index)),
+            (text(r#"{"turn":1,"step":1,"index":0,"dt":[],"texts":[]}"#), PackedFault::Empty),
+            (text(r#"{"turn":1,"step":1,"index":0,"dt":[],"texts":"a"}"#), wrong(Member::Texts)),
+            (text(r#"{"turn":1,"step":1,"index":0,"dt":[],"texts":[null]}"#), wrong(Member::Texts)),
+            (text(r#"{"turn":1,"step":1,"index":0,"dt":{},"texts":["a"]}"#), wrong(Member::Dt)),
+            (text(r#"{"turn":1,"step":1,"index":0,"dt":[-0],"texts":["a","b"]}"#), wrong(Member::Dt)),
+            (text(r#"{"turn":1,"step":1,"index":0,"dt":["1"],"texts":["a","b"]}"#), wrong(Member::Dt)),
+            (text(r#"{"turn":1,"step":1,"index":0,"dt":[1],"texts":["a"]}"#), PackedFault::Lengths { gaps: 1, fragments: 1 }),
+            (text(r#"{"turn":1,"step":1,"index":0,"dt":[],"texts":["a","b"]}"#), PackedFault::Lengths { gaps: 0, fragments: 2 }),
+            (text(r#"{"turn":1,"step":1,"index":0,"dt":[9007199254740990,1],"texts":["a","b","c"]}"#), PackedFault::Time { index: 2 }),
+            (text("[]"), wrong(Member::Data)),
+            (r#"{"type":"text-chunks","time0":1,"data":{}}"#.to_owned(), missing(Member::Seq0)),
+            (r#"{"type":"text-chunks","seq0":1,"data":{}}"#.to_owned(), missing(Member::Time0)),
+            (r#"{"type":"text-chunks","seq0":1,"time0":1}"#.to_owned(), missing(Member::Data)),
+            (r#"{"type":"text-chunks","seq0":-0,"time0":1,"data":{}}"#.to_owned(), wrong(Member::Seq0)),
+            (r#"{"type":"text-chunks","seq0":1,"time0":-0,"data":{}}"#.to_owned(), wrong(Member::Time0)),
+            (r#"{"type":"other","seq0":1,"time0":0,"data":{}}"#.to_owned(), wrong(Member::Type)),
+            (
+                r#"{"type":"text-chunks","seq0":9007199254740991,"time0":1,"data":{"turn":1,"step":1,"index":0,"dt":[0],"texts":["a","b"]}}"#.to_owned(),
+                PackedFault::SeqOverflow,
+            ),
+        ] {
+            assert_eq!(read(&line), Err(fault), "{line}");
+        }
+        for line in [
+            text(r#"{"turn":1,"step":1,"index":0,"dt":[],"texts":["a"],"foreign":1}"#),
+            text(r#"{"turn":1,"step":1,"index":0,"dt":[],"texts":["a"],"id":"c"}"#),
+            call(r#"{"turn":1,"step":1,"index":0,"dt":[],"id":"c","args":["a"],"texts":["a"]}"#),
+            r#"{"type":"text-chunks","seq0":1,"time0":1,"data":{},"seq":1}"#.to_owned(),
+        ] {
+            let Err(PackedFault::UnknownMember { name }) = read(&line) else { panic!("{line}") };
+            assert!(
+                ["foreign", "id", "texts", "seq"]
+                    .contains(&std::str::from_utf8(name.of(line.as_bytes())).unwrap())
+            );
+        }
+    }
+
+    #[test]
+    fn the_last_possible_seq_can_be_packed() {
+        let line = r#"{"type":"text-chunks","seq0":9007199254740990,"time0":-9007199254740991,"data":{"turn":1,"step":1,"index":0,"dt":[9007199254740991],"texts":["a","b"]}}"#;
+        let packed = read(line).unwrap();
+        assert_eq!(packed.members().last().unwrap().seq, Seq::MAX);
+        assert_eq!(packed.last_time().get(), 0);
+    }
+}

@@ -167,3 +167,142 @@ fn write_list<T>(out: &mut Vec<u8>, items: impl Iterator<Item = T>, mut write: i
     }
     out.push(b']');
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::limits::Limits;
+    use crate::row::{Check, Packed, samples};
+
+    fn packed(lines: &[String]) -> (u64, String) {
+        let events =
+            lines.iter().map(|line| Event::read(line.as_bytes(), Check::Envelope, &Limits::DEFAULT).unwrap());
+        let mut out = Vec::new();
+        let rows = pack(events, &mut out);
+        (rows, String::from_utf8(out).unwrap())
+    }
+
+    fn chunk(seq: u64, time: i64, chunk: &str) -> String {
+        format!(
+            r#"{{"type":"assistant/chunk","seq":{seq},"time":{time},"data":{{"turn":1,"step":1,"chunk":{chunk}}}}}"#
+        )
+    }
+
+    fn text(seq: u64, text: &str) -> String {
+        chunk(seq, 10, &format!(r#"{{"type":"text-delta","index":0,"text":"{text}"}}"#))
+    }
+
+    fn copied(lines: &[String]) -> String {
+        lines.iter().map(|line| format!("{line}\n")).collect()
+    }
+
+    #[test]
+    fn three_deltas_are_packed_and_two_are_not() {
+        let lines = [text(4, "a"), text(5, "\\n"), text(6, "c")];
+        assert_eq!(packed(&lines[..2]), (2, copied(&lines[..2])));
+        let row = r#"{"type":"text-chunks","seq0":4,"time0":10,"data":{"turn":1,"step":1,"index":0,"dt":[0,0],"texts":["a","\n","c"]}}"#;
+        assert_eq!(packed(&lines), (1, format!("{row}\n")));
+    }
+
+    #[test]
+    fn a_name_on_the_first_delta_only_leaves_all_three_plain() {
+        let call = |seq, name: &str| {
+            chunk(
+                seq,
+                10,
+                &format!(r#"{{"type":"tool-call-delta","index":1,"id":"c"{name},"argumentsDelta":"x"}}"#),
+            )
+        };
+        let lines = [call(0, r#","name":"shell""#), call(1, ""), call(2, "")];
+        assert_eq!(packed(&lines), (3, copied(&lines)));
+        let lines = [call(0, ""), call(1, ""), call(2, "")];
+        let row = r#"{"type":"tool-call-chunks","seq0":0,"time0":10,"data":{"turn":1,"step":1,"index":1,"dt":[0,0],"id":"c","args":["x","x","x"]}}"#;
+        assert_eq!(packed(&lines), (1, format!("{row}\n")));
+    }
+
+    /// Each of these stands between two pairs, so that it joins either all five or none.
+    #[test]
+    fn what_does_not_continue_a_run_ends_it() {
+        let delta = r#"{"type":"text-delta","index":0,"text":"x"}"#;
+        for middle in [
+            chunk(2, 10, r#"{"type":"reasoning-delta","index":0,"text":"x"}"#),
+            chunk(2, 10, r#"{"type":"text-delta","index":1,"text":"x"}"#),
+            chunk(2, 10, r#"{"type":"text-delta","index":-0,"text":"x"}"#),
+            chunk(2, 10, r#"{"type":"text-delta","index":0,"text":null}"#),
+            chunk(2, 10, r#"{"type":"text-delta","index":0,"text":"x","id":"c"}"#),
+            chunk(2, 10, r#"{"type":"text-delta","index":0,"text":"x","extra":1}"#),
+            chunk(2, 10, r#"{"type":"text-delta","index":0}"#),
+            chunk(2, 10, r#"{"type":"tool-call-delta","index":0,"id":"","argumentsDelta":"x"}"#),
+            chunk(2, 10, r#"{"type":"tool-call-delta","index":0,"id":"c","name":1,"argumentsDelta":"x"}"#),
+            chunk(2, 10, r#"{"type":"block-end","index":0,"block":{"type":"text","text":"x"}}"#),
+            chunk(2, 10, r#"{"type":"usage","usage":{"inputTokens":9,"outputTokens":4}}"#),
+            chunk(2, 10, r#"{"type":"finish","reason":{"kind":"stop"}}"#),
+            chunk(2, 10, "{no JSON}"),
+            chunk(2, 10, delta).replace("\"turn\":1", "\"turn\":2"),
+            chunk(2, 10, delta).replace("\"step\":1", "\"step\":1.5"),
+            chunk(2, 10, delta).replace("\"step\":1", "\"step\":1,\"more\":1"),
+            chunk(2, 10, delta).replace("assistant/chunk", "assistant/other"),
+            chunk(2, 10, delta).replace("}}}", "}},\"ignorable\":true}"),
+            chunk(2, 10, delta).replace("}}}", "}},\"surfaceOp\":\"append\"}"),
+            chunk(2, 10, delta).replace("}}}", "}},\"sourceEventSeqs\":[]}"),
+            chunk(9, 10, delta),
+        ] {
+            let lines = [text(0, "x"), text(1, "x"), middle, text(3, "x"), text(4, "x")];
+            assert_eq!(packed(&lines), (5, copied(&lines)), "{}", lines[2]);
+        }
+        let lines = [text(0, "x"), text(1, "x"), chunk(2, 10, delta), text(3, "x"), text(4, "x")];
+        assert_eq!(packed(&lines).0, 1);
+    }
+
+    #[test]
+    fn a_time_gap_beyond_the_safe_integers_ends_a_run() {
+        let delta = r#"{"type":"text-delta","index":0,"text":"x"}"#;
+        let far = 9_007_199_254_740_991;
+        let lines = [
+            chunk(0, 0, delta),
+            chunk(1, -1, delta),
+            chunk(2, far, delta),
+            chunk(3, far, delta),
+            chunk(4, 0, delta),
+        ];
+        let (rows, out) = packed(&lines);
+        assert_eq!(rows, 3);
+        assert!(out.ends_with("\"dt\":[0,-9007199254740991],\"texts\":[\"x\",\"x\",\"x\"]}}\n"), "{out}");
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_packed_expands_to_what_it_was_made_of(
+            fragments in prop::collection::vec((samples::string(), -3_i64..9), 3..12),
+            kind in 0_usize..3,
+            call in (samples::string(), prop::option::of(samples::string())),
+        ) {
+            let kind = [PackedKind::Text, PackedKind::Reasoning, PackedKind::ToolCall][kind];
+            let (id, name) = call;
+            let members = match (kind, name) {
+                (PackedKind::ToolCall, Some(name)) => format!(r#","id":{id},"name":{name},"argumentsDelta""#),
+                (PackedKind::ToolCall, None) => format!(r#","id":{id},"argumentsDelta""#),
+                _ => ",\"text\"".to_owned(),
+            };
+            let mut time = 0;
+            let lines: Vec<String> = fragments.iter().zip(7..).map(|((fragment, gap), seq)| {
+                time += gap;
+                chunk(seq, time, &format!(r#"{{"type":"{}","index":2{members}:{fragment}}}"#, kind.chunk_type()))
+            }).collect();
+            let (rows, out) = packed(&lines);
+            prop_assume!(kind != PackedKind::ToolCall || id != "\"\"");
+            prop_assert_eq!(rows, 1);
+            let packed = Packed::read(out.trim_end_matches('\n').as_bytes(), &Limits::DEFAULT).unwrap();
+            for (member, line) in packed.members().zip(&lines) {
+                let mut row = Vec::new();
+                packed.write_member(&member, &mut row);
+                let mut canonical = Vec::new();
+                let mut tape = json::Tape::default();
+                tape.parse(line.as_bytes(), 9).unwrap().write_canonical(&mut canonical);
+                prop_assert_eq!(String::from_utf8(row).unwrap(), String::from_utf8(canonical).unwrap());
+            }
+        }
+    }
+}

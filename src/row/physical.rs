@@ -123,3 +123,127 @@ pub fn find_fused(line: &[u8], generation: Generation, limits: &Limits) -> Optio
     let row = line.get(at..).filter(|_| at > 0)?;
     PhysicalRow::read_unfused(row, generation, Check::Full, limits).ok().map(|_| at)
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::row::fault::{Member, PackedFault};
+    use crate::row::samples;
+
+    const LIMITS: Limits = Limits::DEFAULT;
+
+    fn read(line: &str, generation: Generation) -> Result<PhysicalRow<'_>, RowFault> {
+        let full = PhysicalRow::read(line.as_bytes(), generation, Check::Full, &LIMITS);
+        assert_eq!(PhysicalRow::read(line.as_bytes(), generation, Check::Envelope, &LIMITS), full);
+        full
+    }
+
+    const PACKED: &str = r#"{"type":"text-chunks","seq0":8,"time0":9,"data":{"turn":2,"step":1,"index":0,"dt":[4,0,-1],"texts":["On"," it","."," "]}}"#;
+
+    #[test]
+    fn packed_rows_are_rows_of_v0_and_v1_only() {
+        for generation in [Generation::V0, Generation::V1] {
+            let row = read(PACKED, generation).unwrap();
+            assert!(matches!(row, PhysicalRow::Packed(_)));
+            assert_eq!((row.first_seq().get(), row.event_count(), row.next_seq()), (8, 4, 12));
+            assert_eq!((row.last_time().get(), row.line()), (12, PACKED));
+        }
+        assert!(matches!(read(PACKED, Generation::V2), Err(RowFault::UnknownMember { .. })));
+        let spelled = PACKED.replace("text-chunks", "text\\u002dchunks");
+        assert!(matches!(read(&spelled, Generation::V0), Ok(PhysicalRow::Packed(_))));
+    }
+
+    #[test]
+    fn a_packed_type_with_an_events_envelope_is_a_bad_packed_row() {
+        let line = r#"{"type":"text-chunks","seq":8,"time":9,"data":{}}"#;
+        assert!(matches!(
+            read(line, Generation::V0),
+            Err(RowFault::Packed(PackedFault::UnknownMember { .. }))
+        ));
+        assert!(matches!(read(line, Generation::V2), Ok(PhysicalRow::Event(_))));
+        let line = r#"{"type":"text-chunks"}"#;
+        assert_eq!(
+            read(line, Generation::V0),
+            Err(RowFault::Packed(PackedFault::MissingMember(Member::Seq0)))
+        );
+    }
+
+    #[test]
+    fn an_event_is_one_event() {
+        let row = read(r#"{"type":"a","seq":9007199254740991,"time":-3,"data":{}}"#, Generation::V2).unwrap();
+        assert_eq!((row.event_count(), row.next_seq(), row.last_time().get()), (1, 1 << 53, -3));
+    }
+
+    const ROW: &str =
+        r#"{"type":"step/end","seq":6,"time":1,"data":{"turn":1,"step":"}{\\\""},"surfaceOp":"append"}"#;
+
+    #[test]
+    fn a_row_that_was_torn_anywhere_does_not_hide_the_next_one() {
+        let torn = r#"{"type":"tool/result","seq":5,"time":1,"data":{"t":"é\\\"{","u":[1,{}]}}"#;
+        for cut in 1..torn.len() {
+            let line = [&torn.as_bytes()[..cut], ROW.as_bytes()].concat();
+            for generation in [Generation::V0, Generation::V2] {
+                let fault = RowFault::FusedRows { row_at: cut };
+                assert_eq!(
+                    PhysicalRow::read(&line, generation, Check::Envelope, &LIMITS),
+                    Err(fault),
+                    "cut at {cut}"
+                );
+            }
+        }
+        let line = [&torn.as_bytes()[..20], PACKED.as_bytes()].concat();
+        assert_eq!(find_fused(&line, Generation::V1, &LIMITS), Some(20));
+        assert_eq!(find_fused(&line, Generation::V2, &LIMITS), None);
+    }
+
+    #[test]
+    fn a_line_without_a_complete_row_at_its_end_is_not_fused() {
+        for line in [
+            ROW,
+            &ROW[..ROW.len() - 1],
+            &format!("{ROW}x"),
+            &format!("x{ROW} "),
+            r#"{"type":"a","seq":5,"time":1,"data":{"t{"turn":1}}"#,
+            "{}{}",
+            "",
+            "}",
+        ] {
+            assert_eq!(find_fused(line.as_bytes(), Generation::V2, &LIMITS), None, "{line}");
+        }
+        // Two complete rows on one line lack only their newline.
+        assert_eq!(find_fused(format!("{ROW}{ROW}").as_bytes(), Generation::V2, &LIMITS), Some(ROW.len()));
+    }
+
+    /// One megabyte of row starts would take a quadratic search an hour.
+    #[test]
+    fn hostile_lines_are_searched_in_linear_time() {
+        let start = r#"{"type":"a","seq":1,"time":1,"data":"#;
+        for line in [
+            start.repeat(30_000),
+            format!("{}{{}}{}", start.repeat(30_000), "}".repeat(30_000)),
+            "\\\"".repeat(500_000) + "}",
+        ] {
+            for generation in [Generation::V0, Generation::V2] {
+                assert!(
+                    PhysicalRow::read(line.as_bytes(), generation, Check::Envelope, &LIMITS).is_ok()
+                        == line.ends_with("}}")
+                );
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_was_torn_the_row_after_it_is_found(
+            torn in samples::canonical_row(5),
+            row in samples::canonical_row(6),
+            at: prop::sample::Index,
+        ) {
+            let cut = 1 + at.index(torn.len() - 1);
+            let line = [&torn.as_bytes()[..cut], row.as_bytes()].concat();
+            prop_assert_eq!(find_fused(&line, Generation::V2, &LIMITS), Some(cut));
+        }
+    }
+}

@@ -88,7 +88,10 @@ impl Appender {
         }
         Err(Error::Foreign {
             path: self.path.clone(),
-            what: format!("it had {} bytes when it was read, and has {} now", judged.size, self.left.stamp.size),
+            what: format!(
+                "it had {} bytes when it was read, and has {} now",
+                judged.size, self.left.stamp.size
+            ),
         })
     }
 
@@ -150,11 +153,6 @@ impl Appender {
         self.poisoned
     }
 
-    /// Path of the log.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Compares the disk with what was left, and repairs a torn end.
     fn prepare(&mut self) -> Result<Repaired> {
         self.check_fence()?;
@@ -178,7 +176,10 @@ impl Appender {
             ));
         }
         if named.size != self.left.stamp.size {
-            return foreign(format!("it has {} bytes, and this writer left {}", named.size, self.left.stamp.size));
+            return foreign(format!(
+                "it has {} bytes, and this writer left {}",
+                named.size, self.left.stamp.size
+            ));
         }
         let now = Left::of(&self.path, &*self.file)?;
         if now.end_bytes() != self.left.end_bytes() {
@@ -234,7 +235,7 @@ impl Appender {
             Ok(()) => error,
             Err(second) => {
                 self.poisoned = true;
-                Error::aggregate(vec![error, second]).expect("two failures")
+                Error::Aggregate(vec![error, second])
             }
         }
     }

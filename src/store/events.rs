@@ -1,7 +1,7 @@
 //! Events in memory: one block of text, and where each event stands in it.
 
 use crate::limits::Limits;
-use crate::row::{Check, Event, NewEvent, PhysicalRow, RowFault};
+use crate::row::{Check, Event, PhysicalRow};
 use crate::units::{Seq, UnixMs};
 
 /// A run of events, all alive together: their rows in one allocation.
@@ -49,7 +49,8 @@ impl Events {
     /// # Panics
     /// Never: only rows that were read as events get in.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Event<'_>> + '_ {
-        self.rows().map(|row| Event::read(row, Check::Envelope, &Limits::DEFAULT).expect("it was read as an event"))
+        self.rows()
+            .map(|row| Event::read(row, Check::Envelope, &Limits::DEFAULT).expect("it was read as an event"))
     }
 
     /// Adds the events of a stored row that lie in `[from, to)`; packed rows are expanded.
@@ -77,16 +78,11 @@ impl Events {
         self.end_row();
     }
 
-    /// Adds a new event as the row that stores it.
-    pub(crate) fn push_event(&mut self, event: &NewEvent<'_>) {
-        event.write(&mut self.text);
-        self.end_row();
-    }
-
     /// The events in `[from, to)`, counted from the first one here.
     pub(crate) fn slice(&self, from: usize, to: usize) -> Self {
         let to = to.min(self.len());
-        let start = from.checked_sub(1).map_or(0, |before| self.ends.get(before).copied().unwrap_or(self.text.len()));
+        let start =
+            from.checked_sub(1).map_or(0, |before| self.ends.get(before).copied().unwrap_or(self.text.len()));
         let ends = self.ends.get(from..to).unwrap_or_default();
         let text = ends.last().and_then(|&end| self.text.get(start..end)).unwrap_or_default();
         Self { text: text.to_vec(), ends: ends.iter().map(|end| end.saturating_sub(start)).collect() }
@@ -110,7 +106,6 @@ pub(crate) struct Checked {
 /// Why a row of a batch does not continue the log.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum CheckedFault {
-    Row(RowFault),
     Seq { actual: Seq },
 }
 

@@ -52,7 +52,7 @@ impl Folder {
             }
             Err(error) => return Err(Error::io(path, "listing")(error)),
         };
-        let mut logs = Vec::new();
+        let mut logs: Vec<LogName> = Vec::new();
         let mut beside = Vec::new();
         for entry in entries {
             match parse_log_name(&entry.name) {
@@ -66,7 +66,7 @@ impl Folder {
                 }
             }
         }
-        logs.sort_by(|a, b| (a.generation, a.encoding).cmp(&(b.generation, b.encoding)));
+        logs.sort_by_key(|log| (log.generation, log.encoding));
         beside.sort();
         Ok(Some(Self { path: path.to_path_buf(), logs, beside }))
     }

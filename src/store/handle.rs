@@ -14,7 +14,6 @@ use super::layout::{LOCK_NAME, log_name, printable};
 use super::lease::Claim;
 use super::log_file::LogFile;
 use super::publish::{Draft, create_dirs};
-use super::repair::Repaired;
 use super::scan::{Item, Report, ScanOptions, scan_to_writer};
 use super::store::Shared;
 use crate::container::disk::{Access, DiskLock, LockAttempt};
@@ -76,7 +75,13 @@ const PRIMED_BYTES_MAX: u64 = 32 << 20;
 
 impl SessionHandle {
     /// A new session, of which nothing is on disk before its first append or flush.
-    pub(super) fn pending(shared: Arc<Shared>, header: Header, inherited: u64, folder: PathBuf, claim: Claim) -> Self {
+    pub(super) fn pending(
+        shared: Arc<Shared>,
+        header: Header,
+        inherited: u64,
+        folder: PathBuf,
+        claim: Claim,
+    ) -> Self {
         let write = WriteState { next_seq: 0, appender: None, primed: None, lock: None, claim };
         Self::new(shared, header, inherited, SessionAccess::Write, folder, Some(write))
     }
@@ -104,7 +109,8 @@ impl SessionHandle {
                     claim,
                 };
                 let folder = folder.to_path_buf();
-                let handle = Self::new(shared, header, report.inherited, SessionAccess::Write, folder, Some(write));
+                let handle =
+                    Self::new(shared, header, report.inherited, SessionAccess::Write, folder, Some(write));
                 handle.state.lock().seen = report.events;
                 Ok(handle)
             }
@@ -137,7 +143,8 @@ impl SessionHandle {
             Ok(ControlFlow::Continue(()))
         })?;
         report.require_appendable(&log)?;
-        let header = report.header.take().ok_or_else(|| Error::NotFound { id: log.path().display().to_string() })?;
+        let header =
+            report.header.take().ok_or_else(|| Error::NotFound { id: log.path().display().to_string() })?;
         log.check_name(header.generation())?;
         if header.id() != id {
             return Err(Error::IdentityMismatch {
@@ -219,7 +226,9 @@ impl SessionHandle {
         }
         let log = match self.shared.open_log(&state.folder) {
             Ok(log) => log,
-            Err(Error::NotFound { .. }) if self.shared.is_pending(self.header.id()) => return Ok(Events::default()),
+            Err(Error::NotFound { .. }) if self.shared.is_pending(self.header.id()) => {
+                return Ok(Events::default());
+            }
             Err(Error::NotFound { .. }) => return Err(Error::NotFound { id: self.shown_id.clone() }),
             Err(error) => return Err(error),
         };
@@ -274,22 +283,6 @@ impl SessionHandle {
         }
     }
 
-    /// Does now what the next append would do first: sets a torn end aside, and writes recovered records durably.
-    ///
-    /// # Errors
-    /// As [`SessionHandle::append`].
-    pub fn recover(&self) -> Result<Repaired> {
-        self.check_open("recover")?;
-        let mut state = self.state.lock();
-        self.check_running(&state, "recover")?;
-        let write = state.write.as_mut().ok_or_else(|| self.read_only("recover"))?;
-        match &mut write.appender {
-            Some(appender) if appender.is_poisoned() => Err(Error::Poisoned { id: self.shown_id.clone() }),
-            Some(appender) => appender.recover(),
-            None => Ok(Repaired::default()),
-        }
-    }
-
     /// Frees the session. The first call does it; later ones do nothing.
     ///
     /// # Errors
@@ -323,11 +316,11 @@ impl SessionHandle {
             let row = PhysicalRow::read(line, Generation::CURRENT, Check::Full, limits)
                 .map_err(|source| Error::InvalidRow { index, source })?;
             let expected = batch.next_seq;
-            batch.push(&row).map_err(|fault| match fault {
-                CheckedFault::Row(source) => Error::InvalidRow { index, source },
-                CheckedFault::Seq { actual } => {
-                    Error::SeqMismatch { id: self.shown_id.clone(), expected, index, actual: actual.get() }
-                }
+            batch.push(&row).map_err(|CheckedFault::Seq { actual }| Error::SeqMismatch {
+                id: self.shown_id.clone(),
+                expected,
+                index,
+                actual: actual.get(),
             })?;
         }
         Ok(batch)
@@ -360,7 +353,8 @@ impl SessionHandle {
         let mut out = Vec::new();
         let created_at = self.header.created_at().get();
         let mut writer =
-            create(options.encoding, random_log_id()?, &header, created_at, options.level, &mut out).map_err(invalid)?;
+            create(options.encoding, random_log_id()?, &header, created_at, options.level, &mut out)
+                .map_err(invalid)?;
         if !batch.marks.is_empty() {
             writer.stage(&batch.batch(), &mut out).map_err(invalid)?;
         }
@@ -387,7 +381,11 @@ impl SessionHandle {
 
     /// A queued operation that starts only after close began is refused.
     fn check_running(&self, state: &HandleState, operation: &'static str) -> Result<()> {
-        if state.closed || self.closing.load(Ordering::Acquire) { Err(self.closed(operation)) } else { Ok(()) }
+        if state.closed || self.closing.load(Ordering::Acquire) {
+            Err(self.closed(operation))
+        } else {
+            Ok(())
+        }
     }
 
     fn closed(&self, operation: &'static str) -> Error {
@@ -424,4 +422,3 @@ pub(super) fn random_log_id() -> Result<LogId> {
         }
     }
 }
-

@@ -1,5 +1,6 @@
 //! An open log: a file, what its name says, and what its bytes say.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -125,6 +126,17 @@ impl LogFile {
     /// Bytes for single looks at both ends.
     pub(crate) fn probe_source(&self) -> FileSource<'_> {
         FileSource::new(&*self.file, self.stamp.size, 4 << 10)
+    }
+
+    /// The stored bytes of `range`, in memory of their own.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub(crate) fn read_bytes(&self, range: Range<u64>) -> Result<Vec<u8>> {
+        let end = range.end.min(self.stamp.size);
+        let mut bytes = vec![0; usize::try_from(end.saturating_sub(range.start)).unwrap_or(0)];
+        self.file.read_exact_at(range.start, &mut bytes).map_err(Error::io(&self.path, "reading"))?;
+        Ok(bytes)
     }
 
     /// Path as it was opened.

@@ -28,7 +28,10 @@ impl<'d> Draft<'d> {
     pub(crate) fn create(disk: &'d dyn Disk, dir: &Path, name: &str) -> Result<Self> {
         let path = dir.join(name);
         loop {
-            let temporary = dir.join(format!("{name}.{}.tmp", random_hex12().map_err(Error::io(&path, "naming a draft of"))?));
+            let temporary = dir.join(format!(
+                "{name}.{}.tmp",
+                random_hex12().map_err(Error::io(&path, "naming a draft of"))?
+            ));
             match disk.create_new(&temporary) {
                 Ok(file) => {
                     return Ok(Self { disk, dir: dir.to_path_buf(), temporary, path, file: Some(file) });
@@ -83,16 +86,17 @@ impl<'d> Draft<'d> {
             Err(error) => return Err(Error::io(&self.path, "publishing")(error)),
         }
         let dirs = [self.dir.as_path()];
-        let synced = dirs.iter().chain(above).try_for_each(|dir| {
-            self.disk.sync_dir(dir).map_err(Error::io(*dir, "syncing"))
-        });
-        synced.or_else(|error| {
+        let synced = dirs
+            .iter()
+            .chain(above)
+            .try_for_each(|dir| self.disk.sync_dir(dir).map_err(Error::io(*dir, "syncing")));
+        synced.map_err(|error| {
             // Not durable, so not published: take the name back, and say so if that fails too.
             match self.disk.remove_file(&self.path) {
-                Ok(()) => Err(error),
+                Ok(()) => error,
                 Err(second) => {
                     let second = Error::io(&self.path, "taking back")(second);
-                    Err(Error::aggregate(vec![error, second]).expect("two failures"))
+                    Error::Aggregate(vec![error, second])
                 }
             }
         })

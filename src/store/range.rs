@@ -17,7 +17,12 @@ use crate::row::{Check, Header};
 ///
 /// # Errors
 /// [`crate::Error::Corruption`] and [`crate::Error::FormatUnsupported`]; damage before `from` is not looked for.
-pub(crate) fn read_range(log: &LogFile, from: u64, to: u64, events: &mut Events) -> Result<(Option<Header>, u64)> {
+pub(crate) fn read_range(
+    log: &LogFile,
+    from: u64,
+    to: u64,
+    events: &mut Events,
+) -> Result<(Option<Header>, u64)> {
     let options = ScanOptions { check: Check::Envelope, ..ScanOptions::STRICT };
     let total = count_events(log);
     let report = scan_from(log, options, from.min(total.unwrap_or(u64::MAX)), &mut |item| {

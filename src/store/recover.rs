@@ -93,6 +93,9 @@ fn recover_locked(disk: &Arc<dyn Disk>, path: &Path, limits: Limits) -> Result<R
 fn check_repairable(log: &LogFile, report: &Report) -> Result<()> {
     log.check_encoding()?;
     report.require(log)?;
-    debug_assert!(!matches!(report.verdict, Verdict::Corrupt | Verdict::Unsupported), "required to be readable");
+    debug_assert!(
+        !matches!(report.verdict, Verdict::Corrupt | Verdict::Unsupported),
+        "required to be readable"
+    );
     report.header.as_ref().map_or(Ok(()), |header| log.check_name(header.generation()))
 }

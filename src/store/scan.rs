@@ -6,7 +6,8 @@ use std::ops::ControlFlow;
 
 use super::log_file::LogFile;
 use crate::container::{
-    Block, BlockReader, Encoding, Fault, FileSource, ReadError, Skipped, Tail, TailState, header_line, reader, reader_at,
+    Block, BlockReader, Encoding, Fault, FileSource, ReadError, Skipped, Tail, TailState, header_line,
+    reader, reader_at,
 };
 use crate::error::{Damage, Error, Result, Unsupported};
 use crate::row::{
@@ -163,11 +164,7 @@ pub const FINDINGS_MAX: usize = 1000;
 ///
 /// # Errors
 /// [`Error::Io`], and whatever `visit` returns. Damage is no error here: see [`Report::verdict`] and [`Report::require`].
-pub fn scan(
-    log: &LogFile,
-    options: ScanOptions,
-    visit: Visit<'_>,
-) -> Result<Report> {
+pub fn scan(log: &LogFile, options: ScanOptions, visit: Visit<'_>) -> Result<Report> {
     let (report, _) = scan_to_writer(log, options, visit)?;
     Ok(report)
 }
@@ -183,10 +180,13 @@ pub fn scan_from(log: &LogFile, options: ScanOptions, from: u64, visit: Visit<'_
         return scan(log, options, visit);
     }
     let mut source = log.source()?;
-    let Some((line, header, mut blocks)) = position(log, &mut source, from)? else { return scan(log, options, visit) };
+    let Some((line, header, mut blocks)) = position(log, &mut source, from)? else {
+        return scan(log, options, visit);
+    };
     let mut scan = Scan::new(log, options);
     scan.decoder = decoder(log, header.generation(), Recovery::Recoverable, options.check);
-    let flow = visit(Item::Header { line: line.strip_suffix(b"\n").unwrap_or(&line), header: Some(&header) })?;
+    let flow =
+        visit(Item::Header { line: line.strip_suffix(b"\n").unwrap_or(&line), header: Some(&header) })?;
     scan.report.header = Some(header);
     if flow.is_break() {
         scan.report.stopped = true;
@@ -203,7 +203,9 @@ pub fn scan_from(log: &LogFile, options: ScanOptions, from: u64, visit: Visit<'_
 fn position(log: &LogFile, source: &mut FileSource<'_>, from: u64) -> Result<Option<Position>> {
     let read = |error| Error::read(log.path(), 0, error);
     let Ok(line) = header_line(source, log.encoding(), *log.limits()) else { return Ok(None) };
-    let Ok(header) = Header::parse(line.strip_suffix(b"\n").unwrap_or(&line), log.limits()) else { return Ok(None) };
+    let Ok(header) = Header::parse(line.strip_suffix(b"\n").unwrap_or(&line), log.limits()) else {
+        return Ok(None);
+    };
     let mut seq_of = |line: &[u8]| {
         let row = PhysicalRow::read(line, header.generation(), Check::Envelope, log.limits());
         row.ok().map(|row| row.first_seq().get())
@@ -289,7 +291,12 @@ impl<'l> Scan<'l> {
         }
     }
 
-    fn run(&mut self, source: &mut FileSource<'_>, blocks: &mut dyn BlockReader, visit: Visit<'_>) -> Result<()> {
+    fn run(
+        &mut self,
+        source: &mut FileSource<'_>,
+        blocks: &mut dyn BlockReader,
+        visit: Visit<'_>,
+    ) -> Result<()> {
         loop {
             let (at, fault) = match blocks.next(source) {
                 Ok(Some(block)) => match self.block(&block, visit)? {
@@ -316,7 +323,9 @@ impl<'l> Scan<'l> {
             self.find(Damage::Bytes(fault), at, None);
             self.hole.get_or_insert(fault);
             let skipped = if self.options.lenient {
-                blocks.skip(source).map_err(|error| Error::read(self.log.path(), self.report.events, error))?
+                blocks
+                    .skip(source)
+                    .map_err(|error| Error::read(self.log.path(), self.report.events, error))?
             } else {
                 None
             };
@@ -344,17 +353,25 @@ impl<'l> Scan<'l> {
             let file_at = if is_plain { text_at } else { block.start };
             let place = Place { line: self.line, block: block.index, file_at, text_at };
             text_at = text_at.saturating_add(line.len() as u64).saturating_add(1);
-            let flow = if self.line == 1 { self.header(line, visit)? } else { self.row(line, place, visit)? };
+            let flow =
+                if block.index == 0 { self.header(line, visit)? } else { self.row(line, place, visit)? };
             if flow.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
         // A scan that begins in the middle learns where it is from its first row.
-        let events_before = if events_before == 0 { block.counted.map_or(0, |counted| counted.first_seq) } else { events_before };
+        let events_before = if events_before == 0 {
+            block.counted.map_or(0, |counted| counted.first_seq)
+        } else {
+            events_before
+        };
         let got = self.report.events.saturating_sub(events_before);
-        let miscounted = block.counted.map(|counted| u64::from(counted.events)).filter(|&stored| stored != got);
+        let miscounted =
+            block.counted.map(|counted| u64::from(counted.events)).filter(|&stored| stored != got);
         let clean = self.decoder.issue().is_none() && self.behind.is_none();
-        Ok(ControlFlow::Continue(miscounted.filter(|_| clean).map(|stored| Fault::EventCount { stored, got })))
+        Ok(ControlFlow::Continue(
+            miscounted.filter(|_| clean).map(|stored| Fault::EventCount { stored, got }),
+        ))
     }
 
     fn header(&mut self, line: &[u8], visit: Visit<'_>) -> Result<ControlFlow<()>> {
@@ -368,7 +385,11 @@ impl<'l> Scan<'l> {
             }
             Err(fault) => {
                 self.header_fault = Some(fault);
-                self.find(Damage::Header(fault), 0, Some(Place { line: 1, block: 0, file_at: 0, text_at: 0 }));
+                self.find(
+                    Damage::Header(fault),
+                    0,
+                    Some(Place { line: 1, block: 0, file_at: 0, text_at: 0 }),
+                );
                 // Rows of a newer generation mean something else; other rows are read as the file's name says.
                 readable = self.options.lenient && !matches!(fault, HeaderFault::Newer { .. });
             }
@@ -379,7 +400,8 @@ impl<'l> Scan<'l> {
 
     fn row(&mut self, line: &[u8], place: Place, visit: Visit<'_>) -> Result<ControlFlow<()>> {
         if std::mem::take(&mut self.starts_in_the_middle)
-            && let Ok(row) = PhysicalRow::read(line, self.decoder.generation(), self.options.check, self.log.limits())
+            && let Ok(row) =
+                PhysicalRow::read(line, self.decoder.generation(), self.options.check, self.log.limits())
         {
             self.decoder.expect(row.first_seq());
             self.report.events = row.first_seq().get();
@@ -397,7 +419,11 @@ impl<'l> Scan<'l> {
             }
         }
         if !self.options.lenient {
-            return if is_clean { self.first_issue(line, place, visit) } else { Ok(ControlFlow::Continue(())) };
+            return if is_clean {
+                self.first_issue(line, place, visit)
+            } else {
+                Ok(ControlFlow::Continue(()))
+            };
         }
         self.go_on_behind();
         self.lenient_row(line, place, visit)
@@ -462,7 +488,8 @@ impl<'l> Scan<'l> {
 
     fn go_on_behind(&mut self) {
         if self.behind.is_none() {
-            let mut behind = decoder(self.log, self.decoder.generation(), Recovery::Strict, self.options.check);
+            let mut behind =
+                decoder(self.log, self.decoder.generation(), Recovery::Strict, self.options.check);
             behind.expect(Seq::new(self.report.events).unwrap_or(Seq::MAX));
             self.behind = Some(behind);
         }
@@ -505,7 +532,13 @@ impl<'l> Scan<'l> {
             return Verdict::Sound;
         }
         let whole = !self.from_the_middle;
-        match self.report.header.as_ref().filter(|_| whole).map_or(Ok(0), |header| self.decoder.finish(header)) {
+        match self
+            .report
+            .header
+            .as_ref()
+            .filter(|_| whole)
+            .map_or(Ok(0), |header| self.decoder.finish(header))
+        {
             Ok(inherited) => self.report.inherited = inherited,
             Err(fault) => {
                 self.find(Damage::Cut(fault), 0, None);
@@ -583,7 +616,12 @@ impl Report {
         match self.verdict {
             Verdict::Torn | Verdict::Unfinished => {
                 let tail = self.tail?;
-                Some(Error::TornTail { path, offset: tail.good_end, torn: tail.excess(), intact: self.events })
+                Some(Error::TornTail {
+                    path,
+                    offset: tail.good_end,
+                    torn: tail.excess(),
+                    intact: self.events,
+                })
             }
             Verdict::DamagedTail => self.require_appendable(log).err(),
             Verdict::Sound | Verdict::Corrupt | Verdict::Unsupported => None,

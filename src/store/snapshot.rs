@@ -181,7 +181,8 @@ impl Snapshot {
     /// # Errors
     /// [`Error::Io`].
     pub fn of_folder(disk: &Arc<dyn Disk>, folder: &Folder, limits: Limits) -> Result<Self> {
-        let project = folder.path.parent().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+        let project =
+            folder.path.parent().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
         let mut snapshot = match folder.current() {
             Ok(Some(log)) => {
                 let mut snapshot = Self::of_log(disk, &folder.path.join(&log.name), limits)?;
@@ -268,9 +269,10 @@ pub(crate) fn header_error(path: &Path, fault: HeaderFault) -> Error {
             path,
             reason: Unsupported::Newer { stored: Generation::new(version), newest: Generation::CURRENT },
         },
-        fault if fault.is_unsupported() => {
-            Error::FormatUnsupported { path, reason: Unsupported::Shape { at: 0, source: Damage::Header(fault) } }
-        }
+        fault if fault.is_unsupported() => Error::FormatUnsupported {
+            path,
+            reason: Unsupported::Shape { at: 0, source: Damage::Header(fault) },
+        },
         fault => Error::Corruption { path, offset: 0, intact: 0, source: Damage::Header(fault) },
     }
 }

@@ -119,7 +119,9 @@ impl FileStore {
         }
         let inherited = match (header.seeding(), inherited) {
             (Seeding::Unseeded, None | Some(0)) => 0,
-            (Seeding::Unseeded, Some(_)) => return invalid("a session that is not seeded inherits no events"),
+            (Seeding::Unseeded, Some(_)) => {
+                return invalid("a session that is not seeded inherits no events");
+            }
             (_, Some(cut)) => cut,
             (_, None) => return invalid("a seeded session needs the number of its inherited events"),
         };
@@ -218,8 +220,12 @@ impl FileStore {
     /// [`Error::Io`], [`Error::DuplicateId`]. What is wrong with the log is in the answer.
     pub fn stat(&self, id: &Text) -> Result<Option<Snapshot>> {
         match self.shared.folder_of(id) {
-            Ok(folder) => Snapshot::of_folder(&self.shared.disk, &folder, self.shared.options.limits).map(Some),
-            Err(Error::NotFound { .. }) => Ok(self.shared.claims.pending(id).map(|pending| self.pending_snapshot(pending))),
+            Ok(folder) => {
+                Snapshot::of_folder(&self.shared.disk, &folder, self.shared.options.limits).map(Some)
+            }
+            Err(Error::NotFound { .. }) => {
+                Ok(self.shared.claims.pending(id).map(|pending| self.pending_snapshot(pending)))
+            }
             Err(error) => Err(error),
         }
     }
@@ -329,11 +335,15 @@ impl FileStore {
             }
             found
         });
-        Ok(found.into_iter().map(|one| one.unwrap_or_else(|(path, error)| Snapshot::unreadable(&path, error))).collect())
+        Ok(found
+            .into_iter()
+            .map(|one| one.unwrap_or_else(|(path, error)| Snapshot::unreadable(&path, error)))
+            .collect())
     }
 
     fn pending_snapshot(&self, pending: Pending) -> Snapshot {
-        let path = session_path(&self.shared.root, pending.header.cwd(), pending.header.id()).unwrap_or_default();
+        let path =
+            session_path(&self.shared.root, pending.header.cwd(), pending.header.id()).unwrap_or_default();
         Snapshot::pending(&path, pending.header)
     }
 }
@@ -356,10 +366,16 @@ impl Shared {
     /// # Errors
     /// [`Error::NotFound`] if there is none; [`Error::Layout`] if there are two.
     pub(super) fn open_log(&self, folder: &Path) -> Result<LogFile> {
-        let not_found = || Error::NotFound { id: folder.file_name().unwrap_or_default().to_string_lossy().into_owned() };
+        let not_found =
+            || Error::NotFound { id: folder.file_name().unwrap_or_default().to_string_lossy().into_owned() };
         let folder = Folder::read(&*self.disk, folder)?.ok_or_else(not_found)?;
         let log = folder.current()?.ok_or_else(not_found)?;
-        let log = LogFile::open(&self.disk, &folder.path.join(&log.name), self.options.limits, self.options.read_mode)?;
+        let log = LogFile::open(
+            &self.disk,
+            &folder.path.join(&log.name),
+            self.options.limits,
+            self.options.read_mode,
+        )?;
         log.check_encoding()?;
         Ok(log)
     }
@@ -443,7 +459,11 @@ impl Shared {
             let entries = match self.disk.read_dir(&project) {
                 Ok(entries) => entries,
                 // A link to something else, or a folder that vanished.
-                Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => continue,
+                Err(error)
+                    if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
+                {
+                    continue;
+                }
                 Err(error) => return Err(Error::io(&project, "listing")(error)),
             };
             for entry in entries {

@@ -45,7 +45,11 @@ impl IndexedReader {
     /// A reader whose first block is the one behind `hop`. Content offsets then count from there.
     pub(crate) fn behind(id: LogId, hop: Hop, limits: Limits) -> Self {
         let walk = Walk::behind(id, hop.trailer, hop.end);
-        Self { walk: Some(walk), index: u64::from(hop.trailer.segment).saturating_add(1), ..Self::new(limits) }
+        Self {
+            walk: Some(walk),
+            index: u64::from(hop.trailer.segment).saturating_add(1),
+            ..Self::new(limits)
+        }
     }
 
     fn advance(&mut self, source: &mut dyn Source) -> Result<Option<Segment>, ReadError> {
@@ -89,9 +93,11 @@ impl BlockReader for IndexedReader {
         let index = self.index;
         let content_start = self.content_start;
         self.index = index.saturating_add(1);
-        let stored_len = usize::try_from(frame.stored_len()).map_err(|_| ReadError::bad(frame.start, Fault::FrameData))?;
+        let stored_len =
+            usize::try_from(frame.stored_len()).map_err(|_| ReadError::bad(frame.start, Fault::FrameData))?;
         let stored = source.get(frame.start, stored_len)?;
-        let content = self.decoder.decode(&frame, stored).map_err(|fault| ReadError::bad(frame.start, fault))?;
+        let content =
+            self.decoder.decode(&frame, stored).map_err(|fault| ReadError::bad(frame.start, fault))?;
         source.confirm()?;
         check_lines(index == 0, content, self.limits).map_err(|fault| ReadError::bad(frame.start, fault))?;
         self.content_start = content_start.saturating_add(content.len() as u64);
@@ -112,7 +118,13 @@ impl BlockReader for IndexedReader {
     }
 
     fn skip(&mut self, source: &mut dyn Source) -> Result<Option<Skipped>, ReadError> {
-        let Some(walk) = &self.walk else { return Ok(None) };
+        let Some(walk) = &self.walk else {
+            let Some(walk) = Walk::start_without_header(source)? else { return Ok(None) };
+            let end = walk.end();
+            self.walk = Some(walk);
+            self.index = 1;
+            return Ok(Some(Skipped { start: 0, end }));
+        };
         let start = match (self.damage.take(), self.tail) {
             (Some(start), _) => start,
             (None, Some(tail)) if tail.excess() > 0 => tail.good_end,
@@ -123,7 +135,11 @@ impl BlockReader for IndexedReader {
         // If only the body is damaged, reading goes on behind its trailer. If a trailer is, the next sealed one tells
         // where its own body starts, and that body may be whole.
         let body_start = trailer.body_start(end).unwrap_or(end);
-        let resumed = if body_start > start { (trailer.segment.wrapping_sub(1), body_start) } else { (trailer.segment, end) };
+        let resumed = if body_start > start {
+            (trailer.segment.wrapping_sub(1), body_start)
+        } else {
+            (trailer.segment, end)
+        };
         let previous = if resumed.1 == end {
             trailer
         } else {

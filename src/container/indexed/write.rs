@@ -1,7 +1,6 @@
 //! Turning rows into segments.
 
 use super::Jumps;
-use super::hop::Hop;
 use super::walk::Walk;
 use crate::container::batch::Batch;
 use crate::container::crc::crc32;
@@ -80,13 +79,6 @@ impl IndexedWriter {
         Self { id: walk.id(), encoder: Encoder::new(level), level, written, staged: None }
     }
 
-    /// Goes on behind a trailer that was found from the end.
-    #[expect(dead_code, reason = "the entry for opening a trusted log by its tail; used by the seam issue")]
-    pub(crate) fn behind_hop(id: LogId, hop: Hop, jumps: Jumps, durable: u64, level: i32) -> Self {
-        let written = Chain { last: hop.trailer, end: hop.end, jumps, durable };
-        Self { id, encoder: Encoder::new(level), level, written, staged: None }
-    }
-
     fn segment(&mut self, chain: &mut Chain, piece: &Piece<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
         let start = out.len();
         if !piece.content.is_empty() {
@@ -100,12 +92,15 @@ impl IndexedWriter {
             got: u64::from(u32::MAX).saturating_add(1),
         })?;
         let body_len = body_len(body)?;
-        let end = chain.end.saturating_add(u64::from(body_len)).saturating_add(super::super::trailer::TRAILER_LEN as u64);
+        let end = chain
+            .end
+            .saturating_add(u64::from(body_len))
+            .saturating_add(super::super::trailer::TRAILER_LEN as u64);
         let unsynced = chain.end.saturating_sub(chain.durable);
-        let unsynced = u32::try_from(unsynced).ok().filter(|&bytes| bytes < UNSYNCED_MAX).ok_or(Fault::BodyLimit {
-            len: unsynced,
-            limit: u64::from(UNSYNCED_MAX),
-        })?;
+        let unsynced = u32::try_from(unsynced)
+            .ok()
+            .filter(|&bytes| bytes < UNSYNCED_MAX)
+            .ok_or(Fault::BodyLimit { len: unsynced, limit: u64::from(UNSYNCED_MAX) })?;
         let mut trailer = Trailer {
             commit: piece.is_last,
             segment,
