@@ -6,9 +6,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::layout::{
-    Beside, classify_beside, parse_log_name, printable, project_dir_name, session_dir_name,
-};
+use super::layout::{Beside, classify_beside, parse_log_name, printable, project_dir_name, session_dir_name};
 use crate::container::Encoding;
 use crate::container::disk::{Disk, FileKind};
 use crate::error::{Error, Result};
@@ -119,7 +117,9 @@ impl Folder {
             ));
         }
         let parents = self.path.parent().and_then(|project| Some((project, project.file_name()?)));
-        let Some(((project, found), expected)) = parents.zip(project_dir_name(header.cwd())) else { return Ok(()) };
+        let Some(((project, found), expected)) = parents.zip(project_dir_name(header.cwd())) else {
+            return Ok(());
+        };
         if found == OsStr::new(&expected) {
             return Ok(());
         }

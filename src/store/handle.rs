@@ -149,7 +149,11 @@ impl SessionHandle {
         if header.id() != id {
             return Err(Error::IdentityMismatch {
                 path: log.path().to_path_buf(),
-                what: format!("session {} was asked for, the header's id is {}", printable(id), printable(header.id())),
+                what: format!(
+                    "session {} was asked for, the header's id is {}",
+                    printable(id),
+                    printable(header.id())
+                ),
             });
         }
         if header.generation() != Generation::CURRENT {

@@ -186,7 +186,8 @@ impl Snapshot {
         let mut snapshot = match folder.current() {
             Ok(Some(log)) => {
                 let mut snapshot = Self::of_log(disk, &folder.path.join(&log.name), limits)?;
-                let placed = snapshot.header.as_ref().map_or(Ok(()), |header| folder.check_place(&**disk, header));
+                let placed =
+                    snapshot.header.as_ref().map_or(Ok(()), |header| folder.check_place(&**disk, header));
                 if let Err(mismatch) = placed {
                     snapshot.state = State::Refused;
                     snapshot.error = Some(mismatch);

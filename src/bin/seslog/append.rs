@@ -21,11 +21,9 @@ use crate::target::Target;
 /// After each durable append one line is printed and flushed: what is printed is acknowledged. A row that cannot be stored
 /// ends the program with status 1; nothing of its batch is stored, and everything acknowledged before stays.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Example: seslog append 4f1c --batch 100 < rows.jsonl\n\n\
+#[command(after_help = "Example: seslog append 4f1c --batch 100 < rows.jsonl\n\n\
                   A row: {\"type\":\"user/message\",\"data\":{...}}, and if wanted \"seq\", \"time\", \"ignorable\",\n\
-                  \"sourceEventSeqs\" and \"surfaceOp\"."
-)]
+                  \"sourceEventSeqs\" and \"surfaceOp\".")]
 pub(crate) struct Args {
     /// A log file, a session folder, a session id or its beginning
     target: OsString,
@@ -80,7 +78,10 @@ fn open(root: &Root, target: &Target, options: StoreOptions) -> Result<Arc<Sessi
     let current = current.as_ref().map(seslog::store::Folder::current).transpose()?.flatten();
     if current.is_none_or(|log| Some(log.name.as_os_str()) != path.file_name()) {
         let what = format!("{}: it is not the current log of a session's folder", path.display());
-        return Err(Failure::new(what, "`seslog import` makes a session of a log file; or name the session by its id"));
+        return Err(Failure::new(
+            what,
+            "`seslog import` makes a session of a log file; or name the session by its id",
+        ));
     }
     let log = target.open(root)?;
     if let Ok(line) = log.header_line()
@@ -158,7 +159,11 @@ fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>, before: u64) -> Resul
     let longest = LIMITS.row_bytes_max.saturating_add(1);
     let read = input.by_ref().take(longest).read_until(b'\n', line);
     let read = read.map_err(|error| {
-        Failure::io(format!("standard input: reading line {} failed", before.saturating_add(1)), error, "try again")
+        Failure::io(
+            format!("standard input: reading line {} failed", before.saturating_add(1)),
+            error,
+            "try again",
+        )
     })?;
     if line.last() == Some(&b'\n') {
         line.pop();
@@ -182,7 +187,10 @@ impl Batch {
         let draft = Draft::parse(line, &LIMITS).map_err(bad)?;
         let seq = next_seq.saturating_add(self.ends.len() as u64);
         let seq = Seq::new(seq).ok_or_else(|| {
-            Failure::new(format!("standard input, line {number}: the log is full: there is no seq {seq}"), "start a new session")
+            Failure::new(
+                format!("standard input, line {number}: the log is full: there is no seq {seq}"),
+                "start a new session",
+            )
         })?;
         draft.write(seq, now(), &mut self.text).map_err(bad)?;
         self.ends.push(self.text.len());

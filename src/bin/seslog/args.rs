@@ -75,7 +75,8 @@ mod tests {
         let mut command = Args::command();
         command.build();
         command.clone().debug_assert();
-        for verb in command.get_subcommands().filter(|verb| !verb.is_hide_set() && verb.get_name() != "help") {
+        for verb in command.get_subcommands().filter(|verb| !verb.is_hide_set() && verb.get_name() != "help")
+        {
             let help = verb.get_after_help().map(ToString::to_string).unwrap_or_default();
             assert!(help.contains(&format!("Example: seslog {}", verb.get_name())), "{}", verb.get_name());
         }

@@ -7,10 +7,11 @@ use std::ops::ControlFlow;
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use seslog::container::{Detected, Encoding};
 use seslog::row::{Check, Header, PhysicalRow, Seeding};
-use seslog::store::{Item, LogFile, Report, ScanOptions, Verdict, scan, scan_from};
+use seslog::store::{Item, LogFile, Report, ScanOptions, State, Verdict, scan, scan_from};
 use seslog::units::Generation;
 use seslog::{Damage, Error};
 
+use crate::current;
 use crate::failure::{Done, Failure, Outcome, chain, next_step, quoted};
 use crate::out::{Out, counted, talk};
 use crate::progress::Progress;
@@ -65,10 +66,15 @@ pub(crate) fn run(root: &Root, args: &Args) -> Done {
     if let Err(error) = log.check_encoding() {
         printer.refuse(error)?;
     }
+    if args.current && printer.is_older() {
+        return print_converted(printer, &log);
+    }
     printer.own_from()?;
     printer.tail_from()?;
 
-    let mut options = if args.lenient { ScanOptions::LENIENT } else { ScanOptions::STRICT };
+    // Rows as they are stored are shown where they are only not understood; damage ends them all the same.
+    let lenient = args.lenient || args.rows;
+    let mut options = if lenient { ScanOptions::LENIENT } else { ScanOptions::STRICT };
     if log.encoding() != Encoding::Plain {
         // A checksum vouches for what stands inside the payloads.
         options.check = Check::Envelope;
@@ -81,19 +87,52 @@ pub(crate) fn run(root: &Root, args: &Args) -> Done {
             Ok(ControlFlow::Break(()))
         }
     });
-    let Printer { failed, ring, left, mut out, mut marred, progress, unreadable, .. } = printer;
-    drop(progress);
-    if let Some(failure) = failed {
-        out.flush()?;
-        return Err(failure);
+    let (unreadable, marred) = (printer.unreadable, printer.marred);
+    printer.finish()?;
+    let bad = judge(root, args, &log, &report?, unreadable)?;
+    Ok(Outcome::marred_if(marred || bad))
+}
+
+/// Prints an older generation as the current one. A refusal may come with the last row, so the log is converted once
+/// before anything is printed.
+fn print_converted(mut printer: Printer<'_>, log: &LogFile) -> Done {
+    if let Ok(stored) = Header::parse(&log.header_line()?, log.limits()) {
+        printer.check(&stored)?;
     }
-    let left = usize::try_from(left).unwrap_or(usize::MAX);
-    for line in ring.into_iter().flatten().take(left) {
-        out.bytes(&line)?;
+    let header = current::header(log)?;
+    let (_, restored) = current::rows(log, &mut printer.progress, &mut |_| Ok(ControlFlow::Continue(())))?;
+    if printer.args.own {
+        printer.from = printer.from.max(restored.inherited);
     }
-    out.flush()?;
-    marred |= judge(root, args, &log, &report?, unreadable)?;
-    Ok(Outcome::marred_if(marred))
+    if let Some(tail) = printer.args.tail {
+        match &printer.types {
+            None => printer.from = printer.from.max(restored.events.saturating_sub(tail)),
+            Some(_) => printer.ring = Some(VecDeque::new()),
+        }
+    }
+    let mut line = Vec::new();
+    header.write(&mut line);
+    let mut report = None;
+    if printer.show_header(&line)?.is_continue() {
+        let mut progress = Progress::new(1, log.stamp().size, true);
+        let mut print = |line: &[u8]| {
+            let row = PhysicalRow::read(line, Generation::CURRENT, Check::Envelope, log.limits());
+            let row = row.map_err(|fault| {
+                Failure::new(format!("a converted row is none: {fault}"), "report this as a bug")
+            })?;
+            // The rest is converted all the same: only its end says how the log ends.
+            if printer.left > 0 {
+                printer.row(&row).map(|_| ControlFlow::Continue(()))
+            } else {
+                Ok(ControlFlow::Continue(()))
+            }
+        };
+        report = Some(current::rows(log, &mut progress, &mut print)?.0);
+    }
+    let (root, args, marred) = (printer.root, printer.args, printer.marred);
+    printer.finish()?;
+    let bad = report.map_or(Ok(false), |report| judge(root, args, log, &report, 0))?;
+    Ok(Outcome::marred_if(marred || bad))
 }
 
 /// Says what is wrong with the log, and whether anything is.
@@ -106,14 +145,22 @@ fn judge(root: &Root, args: &Args, log: &LogFile, report: &Report, unreadable: u
     }
     let Err(error) = report.require(log) else { return Ok(false) };
     if log.detected() == Detected::Nothing {
-        talk::warning(&format!("{}: the log is empty ({} bytes): it has no header", path.display(), log.stamp().size));
-        talk::next(&format!("nothing was ever stored there; remove {} if no writer is starting", quoted(path)));
+        talk::warning(&format!(
+            "{}: the log is empty ({} bytes): it has no header",
+            path.display(),
+            log.stamp().size
+        ));
+        talk::next(&format!(
+            "nothing was ever stored there; remove {} if no writer is starting",
+            quoted(path)
+        ));
         return Ok(true);
     }
-    if !args.lenient {
+    let is_shown = args.rows && report.verdict == Verdict::Unsupported;
+    if !args.lenient && !is_shown {
         return Err(Failure::Store { next: next_step(&error), error });
     }
-    talk::warning(&error_text(root, path, &error));
+    talk::warning(&error_text(root, path, State::Corrupt, &error));
     for finding in report.findings.iter().filter(|finding| !matches!(finding.damage, Damage::Bytes(_))) {
         let line = finding.place.map_or_else(String::new, |place| format!("line {}: ", place.line));
         talk::warning(&format!("byte {}: {line}{}", finding.at, words(&finding.damage)));
@@ -164,12 +211,20 @@ struct Printer<'a> {
     line: Vec<u8>,
     /// Lines that are no events.
     unreadable: u64,
+    /// Damage was met, and nothing behind it is printed.
+    stopped: bool,
     marred: bool,
     failed: Option<Failure>,
 }
 
 impl<'a> Printer<'a> {
-    fn new(root: &'a Root, args: &'a Args, target: &'a Target, log: &'a LogFile, types: Option<GlobSet>) -> Self {
+    fn new(
+        root: &'a Root,
+        args: &'a Args,
+        target: &'a Target,
+        log: &'a LogFile,
+        types: Option<GlobSet>,
+    ) -> Self {
         let out = Out::new();
         let progress = Progress::new(1, log.stamp().size, out.is_terminal());
         Self {
@@ -185,6 +240,7 @@ impl<'a> Printer<'a> {
             ring: None,
             line: Vec::new(),
             unreadable: 0,
+            stopped: false,
             marred: false,
             failed: None,
         }
@@ -216,7 +272,9 @@ impl<'a> Printer<'a> {
                 let report = scan(self.log, options, &mut |_| Ok(ControlFlow::Continue(())))?;
                 match report.require(self.log) {
                     Err(error) if !self.args.lenient => return Err(error.into()),
-                    Err(_) => talk::warning("how much of the damaged log was inherited is not known; all of it is shown"),
+                    Err(_) => talk::warning(
+                        "how much of the damaged log was inherited is not known; all of it is shown",
+                    ),
                     Ok(()) => {}
                 }
                 report.inherited
@@ -233,7 +291,9 @@ impl<'a> Printer<'a> {
         let snapshot = if is_plain_count { Some(self.target.snapshot(self.root)?) } else { None };
         // Packed rows hold many events, so rows cannot be counted from behind.
         let countable = |generation: Generation| !(self.args.rows && generation.has_chunk_events());
-        let total = snapshot.filter(|snapshot| snapshot.generation.is_some_and(countable)).and_then(|one| one.event_count);
+        let total = snapshot
+            .filter(|snapshot| snapshot.generation.is_some_and(countable))
+            .and_then(|one| one.event_count);
         match total {
             Some(total) => self.from = self.from.max(total.saturating_sub(tail)),
             None => self.ring = Some(VecDeque::new()),
@@ -241,22 +301,30 @@ impl<'a> Printer<'a> {
         Ok(())
     }
 
+    /// Whether the log is of an older generation than the current one.
+    fn is_older(&self) -> bool {
+        let line = self.log.header_line().ok();
+        let header = line.and_then(|line| Header::parse(&line, self.log.limits()).ok());
+        header.is_some_and(|header| header.generation() < Generation::CURRENT)
+    }
+
     fn item(&mut self, item: &Item<'_>) -> Result<ControlFlow<()>, Failure> {
+        let goes_on = Ok(ControlFlow::Continue(()));
+        if self.stopped {
+            return goes_on;
+        }
         match *item {
             Item::Header { line, header } => self.header(line, header),
             Item::Row { row, place } => {
                 self.progress.at(place.file_at);
                 self.row(&row)
             }
+            Item::Opaque { line, .. } if self.args.rows => self.unread(line),
+            Item::Bad { fault, .. } if !self.args.lenient && fault.kind().is_damage() => self.stop(),
             Item::Bad { row: Some(row), .. } if self.args.lenient => self.row(&row),
-            Item::Bad { line, row: None, .. } if self.args.lenient => {
-                self.unreadable = self.unreadable.saturating_add(1);
-                if self.args.rows && self.types.is_none() {
-                    return self.print(line);
-                }
-                Ok(ControlFlow::Continue(()))
-            }
-            Item::Hole { at, fault, skipped } if self.args.lenient => {
+            Item::Bad { line, row: None, .. } if self.args.lenient || self.args.rows => self.unread(line),
+            Item::Hole { .. } if !self.args.lenient => self.stop(),
+            Item::Hole { at, fault, skipped } => {
                 let until = skipped.map_or(self.log.stamp().size, |skipped| skipped.end);
                 let start = skipped.map_or(at, |skipped| skipped.start);
                 talk::warning(&format!(
@@ -264,33 +332,68 @@ impl<'a> Printer<'a> {
                     self.log.path().display(),
                     counted(until.saturating_sub(start), "byte", "bytes")
                 ));
-                Ok(ControlFlow::Continue(()))
+                goes_on
             }
-            _ => Ok(ControlFlow::Continue(())),
+            _ => goes_on,
         }
+    }
+
+    /// Damage: the walk goes on to judge the end, and nothing more is printed.
+    fn stop(&mut self) -> Result<ControlFlow<()>, Failure> {
+        self.stopped = true;
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// A line that is no event to this build: its bytes, for those who want rows.
+    fn unread(&mut self, line: &[u8]) -> Result<ControlFlow<()>, Failure> {
+        self.unreadable = self.unreadable.saturating_add(1);
+        if self.args.rows && self.types.is_none() { self.print(line) } else { Ok(ControlFlow::Continue(())) }
     }
 
     fn header(&mut self, line: &[u8], header: Option<&Header>) -> Result<ControlFlow<()>, Failure> {
         if let Some(header) = header {
-            let placed = self.log.check_name(header.generation());
-            if let Err(error) = placed.and_then(|()| self.target.check_place(self.root, header)) {
-                self.refuse(error)?;
-            }
-            if self.args.current && header.generation() != Generation::CURRENT {
-                return Err(Error::NeedsMigration {
-                    path: self.log.path().to_path_buf(),
-                    stored: header.generation(),
-                    newest: Generation::CURRENT,
-                }
-                .into());
-            }
+            self.check(header)?;
+            return self.show_header(line);
+        }
+        let is_damage =
+            Header::parse(line, self.log.limits()).err().is_none_or(|fault| !fault.is_unsupported());
+        if is_damage && !self.args.lenient {
+            return self.stop();
         }
         // A line that is no header is shown only to those who want the bytes.
-        let shown = header.is_some() || (self.args.lenient && self.args.rows);
-        if shown && !self.args.no_header {
+        if self.args.rows { self.show_header(line) } else { Ok(ControlFlow::Continue(())) }
+    }
+
+    /// Checks that the log is what its name and its place say.
+    fn check(&mut self, header: &Header) -> Result<(), Failure> {
+        match self
+            .log
+            .check_name(header.generation())
+            .and_then(|()| self.target.check_place(self.root, header))
+        {
+            Err(error) => self.refuse(error),
+            Ok(()) => Ok(()),
+        }
+    }
+
+    fn show_header(&mut self, line: &[u8]) -> Result<ControlFlow<()>, Failure> {
+        if !self.args.no_header {
             self.out.row(line)?;
         }
         Ok(if self.left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    }
+
+    /// Prints what waited for the end, and writes everything out; or says what failed on the way.
+    fn finish(mut self) -> Result<(), Failure> {
+        if let Some(failure) = self.failed {
+            self.out.flush()?;
+            return Err(failure);
+        }
+        let left = usize::try_from(self.left).unwrap_or(usize::MAX);
+        for line in self.ring.into_iter().flatten().take(left) {
+            self.out.bytes(&line)?;
+        }
+        self.out.flush()
     }
 
     fn row(&mut self, row: &PhysicalRow<'_>) -> Result<ControlFlow<()>, Failure> {
@@ -329,7 +432,8 @@ impl<'a> Printer<'a> {
     fn print(&mut self, line: &[u8]) -> Result<ControlFlow<()>, Failure> {
         if let Some(ring) = &mut self.ring {
             let tail = self.args.tail.unwrap_or(u64::MAX);
-            let mut kept = if ring.len() as u64 >= tail { ring.pop_front().unwrap_or_default() } else { Vec::new() };
+            let mut kept =
+                if ring.len() as u64 >= tail { ring.pop_front().unwrap_or_default() } else { Vec::new() };
             if tail > 0 {
                 kept.clear();
                 kept.extend_from_slice(line);

@@ -160,7 +160,9 @@ pub(crate) fn chain(error: &Error) -> String {
 pub(crate) fn next_step(error: &Error) -> Option<String> {
     let step = match error {
         Error::AlreadyExists { .. } => "choose another id, or append to the session".to_owned(),
-        Error::AlreadyOwned { .. } => "wait until the writer is done; `seslog stat` tells who it is".to_owned(),
+        Error::AlreadyOwned { .. } => {
+            "wait until the writer is done; `seslog stat` tells who it is".to_owned()
+        }
         Error::NotFound { .. } => "`seslog ls` shows what is there; --root names another root".to_owned(),
         Error::Corruption { path, source: Damage::Header(_), .. } => format!(
             "look at the file's head; `seslog cat --rows --lenient {0}` shows the rows, `seslog recover {0} --salvage OUT` \
@@ -193,7 +195,8 @@ pub(crate) fn next_step(error: &Error) -> Option<String> {
         Error::DuplicateId { .. } => "move one of the two out of the root".to_owned(),
         Error::Layout { .. } => "put the folder in order; `seslog verify` lists what is in it".to_owned(),
         Error::Foreign { .. } | Error::Shrank { .. } => {
-            "find out who else writes there (a second agent, a backup, a sync tool), then try again".to_owned()
+            "find out who else writes there (a second agent, a backup, a sync tool), then try again"
+                .to_owned()
         }
         Error::Poisoned { .. } | Error::HandleClosed { .. } => "try again".to_owned(),
         Error::InvalidRow { .. } | Error::SeqMismatch { .. } => {
@@ -202,7 +205,9 @@ pub(crate) fn next_step(error: &Error) -> Option<String> {
         Error::Io { source, .. } => match source.kind() {
             io::ErrorKind::NotFound => "check the path".to_owned(),
             io::ErrorKind::PermissionDenied => "check who owns the file, and its mode".to_owned(),
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free some space, then try again".to_owned(),
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                "free some space, then try again".to_owned()
+            }
             _ => "check the disk and the path, then try again".to_owned(),
         },
         _ => return None,
@@ -214,5 +219,9 @@ pub(crate) fn next_step(error: &Error) -> Option<String> {
 pub(crate) fn quoted(path: &std::path::Path) -> String {
     let text = path.to_string_lossy();
     let plain = |char: char| char.is_ascii_alphanumeric() || "/._-+:@%,=".contains(char);
-    if !text.is_empty() && text.chars().all(plain) { text.into_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
+    if !text.is_empty() && text.chars().all(plain) {
+        text.into_owned()
+    } else {
+        format!("'{}'", text.replace('\'', "'\\''"))
+    }
 }

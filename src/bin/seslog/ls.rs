@@ -1,7 +1,7 @@
 //! `ls`: the sessions of a root.
 
 use std::cmp::Reverse;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use seslog::json::Text;
@@ -9,7 +9,7 @@ use seslog::store::layout::{printable, project_dir_name};
 use seslog::store::{Snapshot, State};
 
 use crate::failure::{Done, Failure, Outcome};
-use crate::out::{Align, Out, Table, clean, clean_path, counted, human_bytes, human_time, talk};
+use crate::out::{Align, Out, Table, clean, counted, human_bytes, human_time, talk};
 use crate::report::{error_text, session, state_style};
 use crate::root::Root;
 
@@ -53,7 +53,10 @@ pub(crate) fn run(root: &Root, args: &Args) -> Done {
     if !root.path().exists() {
         let missing = format!("{}: there is no such root", root.path().display());
         if named.is_some() {
-            return Err(Failure::new(missing, "check the path; `seslog new` makes a root with its first session"));
+            return Err(Failure::new(
+                missing,
+                "check the path; `seslog new` makes a root with its first session",
+            ));
         }
         talk::note(&format!("{missing} yet, and no sessions"));
         return Ok(Outcome::Clean);
@@ -73,7 +76,7 @@ pub(crate) fn run(root: &Root, args: &Args) -> Done {
         for snapshot in &sessions {
             let mut object = session(snapshot);
             if let Some(error) = &snapshot.error {
-                object.string("error", &error_text(root, &snapshot.path, error));
+                object.string("error", &error_text(root, &snapshot.path, snapshot.state, error));
             }
             out.bytes(&object.into_line())?;
         }
@@ -82,8 +85,13 @@ pub(crate) fn run(root: &Root, args: &Args) -> Done {
     }
     out.flush()?;
     for snapshot in sessions.iter().filter(|snapshot| snapshot.state != State::Ok) {
-        let text = snapshot.error.as_ref().map(|error| error_text(root, &snapshot.path, error));
-        talk::warning(&format!("{}: {}", snapshot.state, text.unwrap_or_else(|| snapshot.path.display().to_string())));
+        let text =
+            snapshot.error.as_ref().map(|error| error_text(root, &snapshot.path, snapshot.state, error));
+        talk::warning(&format!(
+            "{}: {}",
+            snapshot.state,
+            text.unwrap_or_else(|| snapshot.path.display().to_string())
+        ));
     }
     if total == 0 && !args.json {
         talk::note(&format!("{}: no sessions", root.path().display()));
@@ -115,7 +123,9 @@ fn sort(sessions: &mut [Snapshot], by: Sort) {
     sessions.sort_by_cached_key(|session| {
         let key = match by {
             Sort::Created => created(session).map(i128::from),
-            Sort::Active => session.last_time.map(seslog::units::UnixMs::get).or_else(|| created(session)).map(i128::from),
+            Sort::Active => {
+                session.last_time.map(seslog::units::UnixMs::get).or_else(|| created(session)).map(i128::from)
+            }
             Sort::Size => session.size_bytes.map(i128::from),
             Sort::Events => session.event_count.map(i128::from),
         };
@@ -136,7 +146,7 @@ fn table(sessions: &[Snapshot]) -> Table {
     ]);
     for session in sessions {
         let header = session.header.as_ref();
-        let id = header.map_or_else(|| format!("({})", clean_path(&session.path)), |header| printable(header.id()));
+        let id = header.map_or_else(|| nameless(session), |header| printable(header.id()));
         let time = session.last_time.or(header.map(seslog::row::Header::created_at));
         let project = header.and_then(|header| header.cwd()).map(printable);
         let project = project.or_else(|| session.project.as_deref().map(|name| clean(name).into_owned()));
@@ -154,4 +164,12 @@ fn table(sessions: &[Snapshot]) -> Table {
         ]);
     }
     table
+}
+
+/// What stands in the place of an id where no header can be read: the folder's name.
+fn nameless(session: &Snapshot) -> String {
+    let is_folder = session.size_bytes.is_none();
+    let folder = if is_folder { Some(session.path.as_path()) } else { session.path.parent() };
+    let name = folder.and_then(Path::file_name).unwrap_or(session.path.as_os_str());
+    format!("({})", clean(&name.to_string_lossy()))
 }

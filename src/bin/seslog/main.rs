@@ -4,6 +4,7 @@ mod append;
 mod args;
 mod cat;
 mod convert;
+mod current;
 mod demo;
 mod failure;
 mod import;
@@ -15,9 +16,11 @@ mod progress;
 mod recover;
 mod report;
 mod root;
+mod stall;
 mod stat;
 mod target;
 mod verify;
+mod vocabulary;
 
 use std::process::ExitCode;
 

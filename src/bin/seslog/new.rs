@@ -72,8 +72,9 @@ fn working_directory(args: &Args) -> Result<String, Failure> {
         None => std::env::current_dir(),
     };
     let next = "name an absolute path with --cwd";
-    let absolute = absolute
-        .map_err(|error| Failure::io(format!("{}: the working directory is not known", given.display()), error, next))?;
+    let absolute = absolute.map_err(|error| {
+        Failure::io(format!("{}: the working directory is not known", given.display()), error, next)
+    })?;
     absolute.into_os_string().into_string().map_err(|path| {
         Failure::new(format!("{}: a working directory has to be UTF-8", path.display()), next)
     })

@@ -93,7 +93,8 @@ impl Table {
     /// Writes the heads and all rows.
     pub(crate) fn write(&self, out: &mut Out) -> Result<(), Failure> {
         let head_style = Style::new().bold();
-        let heads: Vec<_> = self.heads.iter().map(|(head, _)| ((*head).to_owned(), Some(head_style))).collect();
+        let heads: Vec<_> =
+            self.heads.iter().map(|(head, _)| ((*head).to_owned(), Some(head_style))).collect();
         let lines = || std::iter::once(&heads).chain(&self.rows);
         let width_of = |column: usize| {
             lines().filter_map(|row| row.get(column)).map(|(text, _)| width(text)).max().unwrap_or(0)
@@ -155,13 +156,19 @@ pub(crate) fn human_bytes(bytes: u64) -> String {
         unit = unit.saturating_add(1);
     }
     let name = UNITS.get(unit).copied().unwrap_or("TB");
-    if tenths >= 1000 { format!("{} {name}", tenths / 10) } else { format!("{}.{} {name}", tenths / 10, tenths % 10) }
+    if tenths >= 1000 {
+        format!("{} {name}", tenths / 10)
+    } else {
+        format!("{}.{} {name}", tenths / 10, tenths % 10)
+    }
 }
 
 /// A time in the local zone, to the second.
 pub(crate) fn human_time(unix_ms: i64) -> String {
     match jiff::Timestamp::from_millisecond(unix_ms) {
-        Ok(time) => time.to_zoned_datetime(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string(),
+        Ok(time) => {
+            time.to_zoned_datetime(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string()
+        }
         Err(_) => format!("{unix_ms} ms"),
     }
 }

@@ -67,8 +67,10 @@ impl Progress {
     fn draw(&self) -> ProgressBar {
         let template = "{bar:30} {bytes}/{total_bytes} {bytes_per_sec} {eta} left  {msg}";
         let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
-        let bar = ProgressBar::with_draw_target(Some(self.total), ProgressDrawTarget::stderr()).with_style(style);
-        bar.with_elapsed(self.started.elapsed()).with_message(format!("{}/{} files", self.files.0, self.files.1))
+        let bar =
+            ProgressBar::with_draw_target(Some(self.total), ProgressDrawTarget::stderr()).with_style(style);
+        bar.with_elapsed(self.started.elapsed())
+            .with_message(format!("{}/{} files", self.files.0, self.files.1))
     }
 }
 

@@ -11,6 +11,7 @@ use seslog::{Damage, Error};
 use crate::failure::chain;
 use crate::json::Object;
 use crate::root::Root;
+use crate::vocabulary::Unknown;
 
 /// A session as `ls` and `stat` give it.
 pub(crate) fn session(snapshot: &Snapshot) -> Object {
@@ -64,7 +65,10 @@ pub(crate) fn state_style(state: State) -> Style {
 }
 
 /// What is wrong with the log at `path`, in one line, with a remark where the bytes explain themselves.
-pub(crate) fn error_text(root: &Root, path: &Path, error: &Error) -> String {
+pub(crate) fn error_text(root: &Root, path: &Path, state: State, error: &Error) -> String {
+    if let (State::Empty, Error::Corruption { .. }) = (state, error) {
+        return format!("{}: the log is empty: it has no header, and with it no identity", path.display());
+    }
     let mut text = chain(error);
     let at_the_head = matches!(error, Error::Corruption { offset: 0, .. });
     if at_the_head && starts_with_a_mark(root, path) {
@@ -126,6 +130,20 @@ impl Spot {
     /// The torn end of a log.
     pub(crate) fn torn(at: u64, events: u64, message: String) -> Self {
         Self { kind: "torn", at: Some(at), seq: Some(events), message, ..Self::default() }
+    }
+
+    /// An event that must be understood and is not. The bytes are sound.
+    pub(crate) fn unknown_type(unknown: &Unknown, has_frames: bool) -> Self {
+        Self {
+            kind: "unknown type",
+            at: Some(unknown.place.file_at),
+            line: Some(unknown.place.line),
+            seq: Some(unknown.seq),
+            text_at: Some(unknown.place.text_at),
+            frame: has_frames.then_some(unknown.place.block),
+            message: format!("the required type {} is not known to this build", unknown.event_type),
+            ..Self::default()
+        }
     }
 
     /// The members of the contract, and a few more.

@@ -32,7 +32,10 @@ impl Root {
             etcetera::choose_base_strategy().ok().map(|strategy| strategy.data_dir())
         });
         found.map(Self::at).ok_or_else(|| {
-            Failure::new("no root: there is no home folder to put it in", "name one with --root, or set SESLOG_ROOT")
+            Failure::new(
+                "no root: there is no home folder to put it in",
+                "name one with --root, or set SESLOG_ROOT",
+            )
         })
     }
 
@@ -72,7 +75,8 @@ impl Root {
             return Ok(encoding);
         }
         let folders = self.store().folders()?;
-        let has = |encoding| folders.iter().flat_map(|folder| &folder.logs).any(|log| log.encoding == encoding);
+        let has =
+            |encoding| folders.iter().flat_map(|folder| &folder.logs).any(|log| log.encoding == encoding);
         Ok(match (has(Encoding::Zstd), has(Encoding::Plain), has(Encoding::Indexed)) {
             (true, _, _) => Encoding::Zstd,
             (false, true, false) => Encoding::Plain,
@@ -114,7 +118,8 @@ mod tests {
         let home = dir.path().to_path_buf();
         let data = || Some(PathBuf::from("/data"));
         let from = |flag: Option<&str>, root: Option<&str>, dsh: Option<&str>| {
-            choose(flag.map(Path::new), root.map(Into::into), dsh.map(Into::into), Some(home.clone()), data).unwrap()
+            choose(flag.map(Path::new), root.map(Into::into), dsh.map(Into::into), Some(home.clone()), data)
+                .unwrap()
         };
         assert_eq!(from(Some("/flag"), Some("/root"), Some("/dsh")), Path::new("/flag"));
         assert_eq!(from(None, Some("/root"), Some("/dsh")), Path::new("/root"));

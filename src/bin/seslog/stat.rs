@@ -50,10 +50,14 @@ pub(crate) fn run(root: &Root, args: &Args) -> Done {
     let folder = target.session_folder().map_or_else(|| parent(&snapshot.path), |folder| folder.path.clone());
     let lock = lock_owner(root, &folder);
     let has_log = target.session_folder().is_none_or(|folder| !folder.logs.is_empty());
-    let counts = if args.count && has_log && snapshot.size_bytes.is_some() { Some(count(root, &snapshot)?) } else { None };
+    let counts = if args.count && has_log && snapshot.size_bytes.is_some() {
+        Some(count(root, &snapshot)?)
+    } else {
+        None
+    };
 
     let mut out = Out::new();
-    let error = snapshot.error.as_ref().map(|error| error_text(root, &snapshot.path, error));
+    let error = snapshot.error.as_ref().map(|error| error_text(root, &snapshot.path, snapshot.state, error));
     if args.json {
         let mut object = session(&snapshot);
         if let Some(error) = &error {
@@ -68,7 +72,10 @@ pub(crate) fn run(root: &Root, args: &Args) -> Done {
             object.paths("older", &snapshot.older);
         }
         if let Some(counts) = counts {
-            object.number("frames", counts.frames).number("rows", counts.rows).number("events", counts.events);
+            object
+                .number("frames", counts.frames)
+                .number("rows", counts.rows)
+                .number("events", counts.events);
         }
         out.bytes(&object.into_line())?;
     } else {
@@ -106,16 +113,23 @@ fn write_for_people(
     put("origin", header.filter(|header| header.is_origin_subagent()).map(|_| "subagent".to_owned()));
     put("depth", header.map(|header| header.delegation_depth().to_string()));
     put("preset", header.and_then(|header| header.agent_preset()).map(printable));
-    put("older", (!snapshot.older.is_empty()).then(|| {
-        snapshot.older.iter().map(|path| clean_path(path)).collect::<Vec<_>>().join(", ")
-    }));
-    put("written by", lock.map(|owner| {
-        format!("process {} on {} since {}", owner.pid, clean(&owner.host), human_time(owner.since_ms))
-    }));
+    put(
+        "older",
+        (!snapshot.older.is_empty())
+            .then(|| snapshot.older.iter().map(|path| clean_path(path)).collect::<Vec<_>>().join(", ")),
+    );
+    put(
+        "written by",
+        lock.map(|owner| {
+            format!("process {} on {} since {}", owner.pid, clean(&owner.host), human_time(owner.since_ms))
+        }),
+    );
     put("revision", snapshot.revision.as_ref().map(ToString::to_string));
-    put("counted", counts.map(|Counts { frames, rows, events }| {
-        format!("{frames} frames, {rows} rows, {events} events")
-    }));
+    put(
+        "counted",
+        counts
+            .map(|Counts { frames, rows, events }| format!("{frames} frames, {rows} rows, {events} events")),
+    );
     for (name, value) in lines {
         out.line(&format!("{name:<11} {value}"))?;
     }
@@ -149,9 +163,11 @@ fn count(root: &Root, snapshot: &Snapshot) -> Result<Counts, Failure> {
 fn lock_owner(root: &Root, folder: &Path) -> Option<LockOwner> {
     let owner = root.disk().lock_owner(&folder.join("session.lock")).ok().flatten()?;
     let here = LockOwner::current().host == owner.host;
-    let is_gone = here && i32::try_from(owner.pid).ok().and_then(Pid::from_raw).is_some_and(|pid| {
-        rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::SRCH)
-    });
+    let is_gone = here
+        && i32::try_from(owner.pid)
+            .ok()
+            .and_then(Pid::from_raw)
+            .is_some_and(|pid| rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::SRCH));
     (!is_gone).then_some(owner)
 }
 

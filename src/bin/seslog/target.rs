@@ -63,7 +63,9 @@ impl Target {
         }
         if let Some(id) = &id {
             let exact = session_dir_name(id);
-            let named = |folder: &Folder, name: Option<&String>| folder.path.file_name().zip(name).is_some_and(|(a, b)| a == OsStr::new(b));
+            let named = |folder: &Folder, name: Option<&String>| {
+                folder.path.file_name().zip(name).is_some_and(|(a, b)| a == OsStr::new(b))
+            };
             let mut begun = store.folders_with_prefix(id)?;
             if let Some(at) = begun.iter().position(|folder| named(folder, exact.as_ref())) {
                 return Ok(Self::folder(begun.swap_remove(at)));
@@ -77,7 +79,8 @@ impl Target {
                 _ => return Err(ambiguous(root, target, &begun)),
             }
         }
-        let by_folder_name = store.folders()?.into_iter().find(|folder| folder.path.file_name() == Some(target));
+        let by_folder_name =
+            store.folders()?.into_iter().find(|folder| folder.path.file_name() == Some(target));
         if let Some(folder) = by_folder_name {
             return Ok(Self::folder(folder));
         }
@@ -200,7 +203,8 @@ pub(crate) fn is_project(folder: &Path) -> bool {
 
 fn ambiguous(root: &Root, target: &OsStr, folders: &[Folder]) -> Failure {
     let target = target.to_string_lossy();
-    let mut details: Vec<String> = folders.iter().take(CANDIDATES_MAX).map(|folder| candidate(root, folder)).collect();
+    let mut details: Vec<String> =
+        folders.iter().take(CANDIDATES_MAX).map(|folder| candidate(root, folder)).collect();
     if folders.len() > CANDIDATES_MAX {
         details.push(format!("and {} more", folders.len().saturating_sub(CANDIDATES_MAX)));
     }
@@ -230,5 +234,8 @@ fn not_found(root: &Root, target: &OsStr, looks_like_a_path: bool) -> Failure {
     } else {
         format!("no session id in {place} begins with \"{target}\", and no file has that name")
     };
-    Failure::new(what, format!("`seslog ls {}` lists the sessions; --root names another root", quoted(root.path())))
+    Failure::new(
+        what,
+        format!("`seslog ls {}` lists the sessions; --root names another root", quoted(root.path())),
+    )
 }

@@ -5,13 +5,15 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use seslog::Error;
 use seslog::container::disk::{Disk, FileKind, OsDisk};
 use seslog::container::{Detected, Encoding, Skim};
 use seslog::row::Header;
 use seslog::store::layout::{Beside, is_flat_log, parse_log_name};
-use seslog::store::{Finding, Folder, Item, LogFile, ReadMode, Report, ScanOptions, State, Verdict, scan};
+use seslog::store::{
+    FINDINGS_MAX, Finding, Folder, Item, LogFile, ReadMode, Report, ScanOptions, State, Verdict, scan,
+};
 use seslog::units::Generation;
+use seslog::{Error, Unsupported};
 
 use crate::failure::{Done, Failure, Outcome, tell};
 use crate::json::Object;
@@ -20,6 +22,7 @@ use crate::progress::Progress;
 use crate::report::{Spot, error_text, state_of, state_style};
 use crate::root::{LIMITS, Root};
 use crate::target::{is_in_a_project, is_project};
+use crate::vocabulary::{Unknown, unknown};
 
 /// Checks every byte of logs, of session folders, of projects or of whole roots.
 ///
@@ -123,9 +126,15 @@ fn plan(disk: &Arc<dyn Disk>, path: &Path) -> Result<Vec<Job>, Failure> {
     if is_session && !is_project(&real) {
         return Ok(vec![Job::Session { in_project: is_in_a_project(&real), folder, refused: None }]);
     }
-    let holds_logs = |path: &Path| Folder::read(&**disk, path).ok().flatten().is_some_and(|folder| !folder.logs.is_empty());
+    let holds_logs = |path: &Path| {
+        Folder::read(&**disk, path).ok().flatten().is_some_and(|folder| !folder.logs.is_empty())
+    };
     let is_one_project = is_project(&real)
-        || folder.beside.iter().map(|(name, _)| path.join(name)).any(|child| !is_project(&child) && holds_logs(&child));
+        || folder
+            .beside
+            .iter()
+            .map(|(name, _)| path.join(name))
+            .any(|child| !is_project(&child) && holds_logs(&child));
     if is_one_project { plan_project(disk, path) } else { plan_root(disk, path) }
 }
 
@@ -201,7 +210,11 @@ fn sorted_entries(disk: &Arc<dyn Disk>, path: &Path) -> Result<Vec<(PathBuf, Fil
 }
 
 fn cannot_look(path: &Path, error: std::io::Error) -> Failure {
-    Failure::io(format!("{}: looking at it failed", path.display()), error, "check the path and its permissions")
+    Failure::io(
+        format!("{}: looking at it failed", path.display()),
+        error,
+        "check the path and its permissions",
+    )
 }
 
 /// Files beside a session's logs that are none of the store's own: left-overs and strangers. A set-aside tear is no stray.
@@ -229,7 +242,9 @@ impl<'a> Checker<'a> {
             .iter()
             .flat_map(|job| match job {
                 Job::File(path) => vec![path.clone()],
-                Job::Session { folder, .. } => folder.logs.iter().map(|log| folder.path.join(&log.name)).collect(),
+                Job::Session { folder, .. } => {
+                    folder.logs.iter().map(|log| folder.path.join(&log.name)).collect()
+                }
                 _ => Vec::new(),
             })
             .collect();
@@ -264,10 +279,16 @@ impl<'a> Checker<'a> {
         let current = match folder.current() {
             Ok(Some(log)) => folder.path.join(&log.name),
             Ok(None) => {
-                let error = Error::Layout { path: folder.path.clone(), what: "the folder holds no log that can be read".to_owned() };
-                let error_text = error_text(&self.root, &folder.path, &error);
-                let verdicts =
-                    Verdicts { error: Some(error_text), strays, ..Verdicts::of(folder.path.clone(), State::Empty) };
+                let error = Error::Layout {
+                    path: folder.path.clone(),
+                    what: "the folder holds no log that can be read".to_owned(),
+                };
+                let error_text = error_text(&self.root, &folder.path, State::Refused, &error);
+                let verdicts = Verdicts {
+                    error: Some(error_text),
+                    strays,
+                    ..Verdicts::of(folder.path.clone(), State::Empty)
+                };
                 return self.print(&verdicts);
             }
             Err(error) => {
@@ -283,7 +304,7 @@ impl<'a> Checker<'a> {
             && matches!(verdicts.state, State::Ok | State::Torn)
         {
             verdicts.state = State::Refused;
-            verdicts.error = Some(error_text(&self.root, &current, &error));
+            verdicts.error = Some(error_text(&self.root, &current, State::Refused, &error));
         }
         verdicts.strays = strays;
         for older in folder.older() {
@@ -304,7 +325,7 @@ impl<'a> Checker<'a> {
     }
 
     fn refused(&self, path: &Path, error: &Error, strays: Vec<PathBuf>) -> Verdicts {
-        let text = error_text(&self.root, path, error);
+        let text = error_text(&self.root, path, State::Refused, error);
         Verdicts { error: Some(text), strays, ..Verdicts::of(path.to_path_buf(), State::Refused) }
     }
 
@@ -314,12 +335,12 @@ impl<'a> Checker<'a> {
             Ok(verdicts) => verdicts,
             Err(error @ Error::Io { .. }) => {
                 self.unread = self.unread.saturating_add(1);
-                let text = error_text(&self.root, path, &error);
+                let text = error_text(&self.root, path, State::Corrupt, &error);
                 Verdicts { error: Some(text), ..Verdicts::of(path.to_path_buf(), State::Corrupt) }
             }
             // The file changed under the scan.
             Err(error) => {
-                let text = error_text(&self.root, path, &error);
+                let text = error_text(&self.root, path, State::Corrupt, &error);
                 Verdicts { error: Some(text), ..Verdicts::of(path.to_path_buf(), State::Corrupt) }
             }
         };
@@ -332,25 +353,34 @@ impl<'a> Checker<'a> {
         let log = LogFile::open(self.root.disk(), path, LIMITS, ReadMode::Map)?;
         if self.args.quick
             && let Some(skim) = log.skim(&mut |at| self.progress.at(at))?
-            && let Some(header) = log.header_line().ok().and_then(|line| Header::parse(&line, log.limits()).ok())
+            && let Some(header) =
+                log.header_line().ok().and_then(|line| Header::parse(&line, log.limits()).ok())
             && log.check_name(header.generation()).is_ok()
         {
             return Ok(Verdicts::skimmed(&log, &header, skim));
         }
-        let mut events = 0_u64;
+        let mut seen = Seen::default();
+        let mut generation = log.named().map_or(Generation::CURRENT, |(generation, _)| generation);
         let progress = &mut self.progress;
         let report = scan(&log, ScanOptions::LENIENT, &mut |item| {
-            if let Item::Row { row, place } | Item::Bad { row: Some(row), place, .. } = item {
-                events = events.saturating_add(row.event_count());
-                progress.at(place.file_at);
+            match item {
+                Item::Header { header: Some(header), .. } => generation = header.generation(),
+                Item::Row { row, place } | Item::Bad { row: Some(row), place, .. } => {
+                    seen.events = seen.events.saturating_add(row.event_count());
+                    if let Some(unknown) = unknown(generation, &row, place) {
+                        seen.note(unknown);
+                    }
+                    progress.at(place.file_at);
+                }
+                _ => {}
             }
             Ok(ControlFlow::Continue(()))
         })?;
-        Ok(self.judged(&log, &report, events))
+        Ok(self.judged(&log, &report, &seen))
     }
 
-    fn judged(&self, log: &LogFile, report: &Report, events: u64) -> Verdicts {
-        let path = log.path();
+    fn judged(&self, log: &LogFile, report: &Report, seen: &Seen) -> Verdicts {
+        let (path, events) = (log.path(), seen.events);
         let mut state = state_of(report, log.detected() == Detected::Nothing);
         let mut error = report.require(log).err().or_else(|| report.end_error(log));
         let named = match &report.header {
@@ -363,14 +393,28 @@ impl<'a> Checker<'a> {
             state = State::Refused;
             error = Some(mismatch);
         }
+        let is_sound = matches!(state, State::Ok | State::Torn);
+        let unknown = seen.unknown.first().filter(|_| is_sound);
+        if let Some(unknown) = unknown {
+            state = State::Unsupported;
+            let reason = Unsupported::EventType { seq: unknown.seq, event_type: unknown.event_type.clone() };
+            error = Some(Error::FormatUnsupported { path: path.to_path_buf(), reason });
+        }
         let header_generation = report.header.as_ref().map(Header::generation);
         let first = report.findings.first().map(|finding: &Finding| finding.at);
         let torn = report
             .tail
             .filter(|_| matches!(report.verdict, Verdict::Torn | Verdict::Unfinished))
             .map(|tail| (events, tail.excess(), tail.good_end));
-        let mut damage: Vec<Spot> = report.findings.iter().map(|finding| Spot::of(finding, report.rows)).collect();
-        let text = error.as_ref().map(|error| error_text(&self.root, path, error));
+        let mut damage: Vec<Spot> =
+            report.findings.iter().map(|finding| Spot::of(finding, report.rows)).collect();
+        let has_frames = log.encoding() != Encoding::Plain;
+        damage.extend(seen.unknown.iter().map(|unknown| Spot::unknown_type(unknown, has_frames)));
+        let found = report
+            .findings_total
+            .saturating_add(seen.unknown_total)
+            .saturating_add(u64::from(torn.is_some()));
+        let text = error.as_ref().map(|error| error_text(&self.root, path, state, error));
         if let Some((events, _, at)) = torn {
             damage.push(Spot::torn(at, events, "the last append was cut short here".to_owned()));
         }
@@ -379,15 +423,15 @@ impl<'a> Checker<'a> {
             state,
             generation: header_generation.or_else(|| log.named().map(|(generation, _)| generation)),
             encoding: Some(log.encoding()),
-            frames: (log.encoding() != Encoding::Plain).then_some(report.frames),
+            frames: has_frames.then_some(report.frames),
             rows: Some(report.rows),
             events: Some(events),
             size: Some(log.stamp().size),
             content: Some(report.content_bytes),
             torn,
             error: text,
-            error_at: first.or(torn.map(|(_, _, at)| at)),
-            damage_total: report.findings_total.max(damage.len() as u64),
+            error_at: first.or(unknown.map(|unknown| unknown.place.file_at)).or(torn.map(|(_, _, at)| at)),
+            damage_total: found.max(damage.len() as u64),
             damage,
             strays: Vec::new(),
             older: Vec::new(),
@@ -402,7 +446,11 @@ impl<'a> Checker<'a> {
         self.strays = self.strays.saturating_add(verdicts.strays.len() as u64);
         let (out, json) = (&mut self.out, self.args.json);
         self.progress.suspend(|| {
-            if json { out.bytes(&verdicts.json())? } else { verdicts.write(out)? }
+            if json {
+                out.bytes(&verdicts.json())?
+            } else {
+                verdicts.write(out)?
+            }
             // A person watches the lines come; so does a script that reads them.
             out.flush()
         })?;
@@ -419,7 +467,10 @@ impl<'a> Checker<'a> {
         kinds.dedup();
         if kinds.len() > 1 {
             let names: Vec<&str> = kinds.iter().map(|kind| kind.name()).collect();
-            talk::note(&format!("logs of several encodings stand side by side ({}): seslog reads them, DSH does not", names.join(", ")));
+            talk::note(&format!(
+                "logs of several encodings stand side by side ({}): seslog reads them, DSH does not",
+                names.join(", ")
+            ));
         }
         if self.strays > 0 {
             let strays = counted(self.strays, "stray file", "stray files");
@@ -427,8 +478,26 @@ impl<'a> Checker<'a> {
         }
         if !self.args.json {
             let logs = counted(self.checked, "log", "logs");
-            let bad = if self.bad == 0 { "all in order".to_owned() } else { format!("{} not in order", self.bad) };
+            let bad =
+                if self.bad == 0 { "all in order".to_owned() } else { format!("{} not in order", self.bad) };
             talk::note(&format!("{logs} checked, {bad}"));
+        }
+    }
+}
+
+/// What a scan of one log came upon.
+#[derive(Debug, Default)]
+struct Seen {
+    events: u64,
+    unknown: Vec<Unknown>,
+    unknown_total: u64,
+}
+
+impl Seen {
+    fn note(&mut self, unknown: Unknown) {
+        self.unknown_total = self.unknown_total.saturating_add(1);
+        if self.unknown.len() < FINDINGS_MAX {
+            self.unknown.push(unknown);
         }
     }
 }
@@ -476,7 +545,10 @@ impl Verdicts {
         if let Some(encoding) = self.encoding {
             object.string("encoding", encoding.name());
         }
-        object.opt_number("frames", self.frames).opt_number("rows", self.rows).opt_number("events", self.events);
+        object
+            .opt_number("frames", self.frames)
+            .opt_number("rows", self.rows)
+            .opt_number("events", self.events);
         object.opt_number("sizeBytes", self.size).opt_number("contentBytes", self.content);
         if let Some((events, bytes, at)) = self.torn {
             object.number("recoverableEvents", events).number("tornBytes", bytes).number("tornAt", at);
@@ -513,11 +585,18 @@ impl Verdicts {
         facts.extend(self.size.map(human_bytes));
         facts.extend(self.quick.then(|| "quick look".to_owned()));
         if !self.older.is_empty() {
-            facts.push(format!("{} in order", counted(self.older.len() as u64, "older generation", "older generations")));
+            facts.push(format!(
+                "{} in order",
+                counted(self.older.len() as u64, "older generation", "older generations")
+            ));
         }
         let is_log = self.encoding.is_some() || self.state != State::Ok;
         let facts = if facts.is_empty() { String::new() } else { format!("  {}", facts.join(", ")) };
-        let state = if is_log { out.styled(state_style(self.state), &format!("{:<11}", self.state.as_str())) } else { format!("{:<11}", "") };
+        let state = if is_log {
+            out.styled(state_style(self.state), &format!("{:<11}", self.state.as_str()))
+        } else {
+            format!("{:<11}", "")
+        };
         out.line(&format!("{state} {}{facts}", clean_path(&self.path)))?;
         let indent = |text: &str| format!("{:<11}   {}", "", clean(text));
         if let Some((events, bytes, at)) = self.torn {
