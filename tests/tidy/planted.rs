@@ -181,11 +181,15 @@ fn a_fuzz_target_without_its_parts() {
 }
 
 #[test]
-fn a_readme_with_another_test_command() {
-    let ci = "x=1\nTEST_COMMAND=\"cargo test --all-features\"\n";
-    expect(&rules::test_command("    cargo test\n", ci), &["cargo test --all-features"]);
-    expect(&rules::test_command("    cargo test --all-features\n", ci), &[]);
-    expect(&rules::test_command("", ""), &["has no TEST_COMMAND"]);
+fn a_readme_with_other_commands() {
+    let ci = "x=1\nDEMO_COMMAND=\"cargo run -- demo\"\nTEST_COMMAND=\"cargo test --all-features\"\n";
+    let found = |readme| rules::readme_commands(readme, ci);
+    expect(
+        &found("cargo run -- demo --keep\n    cargo test"),
+        &["cargo run -- demo", "cargo test --all-features"],
+    );
+    expect(&found("cargo run -- demo   # the tour\n    cargo test --all-features\n"), &[]);
+    expect(&rules::readme_commands("", ""), &["has no DEMO_COMMAND", "has no TEST_COMMAND"]);
 }
 
 #[test]

@@ -276,14 +276,21 @@ pub(crate) fn fuzz_targets(paths: &[&str], manifest: &str) -> Vec<String> {
     found
 }
 
-/// A README whose test command is not the one that CI runs.
-pub(crate) fn test_command(readme: &str, ci: &str) -> Vec<String> {
-    let Some(command) = ci.lines().find_map(|line| line.strip_prefix("TEST_COMMAND=\"")?.strip_suffix('"'))
-    else {
-        return vec![".ci/run: has no TEST_COMMAND".to_owned()];
-    };
-    let given = readme.lines().any(|line| line.trim() == command);
-    if given { Vec::new() } else { vec![format!("README.md: has no line `{command}`")] }
+/// Commands that CI runs as the README's and that the README does not give, each on a line of its own.
+pub(crate) fn readme_commands(readme: &str, ci: &str) -> Vec<String> {
+    let given: Vec<&str> =
+        readme.lines().map(|line| line.split(" #").next().unwrap_or(line).trim()).collect();
+    let mut found = Vec::new();
+    for name in ["DEMO_COMMAND", "TEST_COMMAND"] {
+        let assigned =
+            ci.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix("=\"")?.strip_suffix('"'));
+        match assigned {
+            None => found.push(format!(".ci/run: has no {name}")),
+            Some(command) if given.contains(&command) => {}
+            Some(command) => found.push(format!("README.md: has no line `{command}`")),
+        }
+    }
+    found
 }
 
 /// A minimum Rust version that the guide for contributors gets wrong.
