@@ -2,6 +2,8 @@
 //!
 //! `tests/independent/decode.py` is that reader. Without Python the tests say that they were skipped.
 
+mod common;
+
 #[path = "spec_vectors/build.rs"]
 #[expect(dead_code, reason = "the vectors' own test builds with it")]
 mod build;
@@ -40,13 +42,6 @@ impl Sample {
     }
 }
 
-/// Says on the real stderr that something was not tested, and why.
-fn skip(why: &str) {
-    let name = std::thread::current().name().unwrap_or("independent").to_owned();
-    // One write; nothing can be done about a closed stderr.
-    let _closed = std::io::stderr().write_all(format!("SKIPPED: {why} [{name}]\n").as_bytes());
-}
-
 /// Which of the checks on a frame's content fails first differs from decoder to decoder (02, "Content").
 fn normal(mut outcome: Outcome) -> Outcome {
     let content = ["FrameData", "FrameChecksum", "ContentSize"];
@@ -74,7 +69,7 @@ fn compare(samples: &[Sample]) -> usize {
     let child =
         Command::new("python3").args([script, "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
     let Ok(mut child) = child else {
-        skip("python3 is not installed");
+        common::skip("python3 is not installed");
         return 0;
     };
     // All names are read before anything is printed, so that neither side waits for the other.
@@ -101,7 +96,7 @@ fn compare(samples: &[Sample]) -> usize {
         }
     }
     if skipped > 0 {
-        skip(&format!(
+        common::skip(&format!(
             "{skipped} of {} files hold compressed blocks, and no decompressor is here",
             samples.len()
         ));
