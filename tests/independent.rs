@@ -5,6 +5,7 @@
 #[path = "spec_vectors/build.rs"]
 #[expect(dead_code, reason = "the vectors' own test builds with it")]
 mod build;
+mod common;
 #[path = "spec_vectors/hex.rs"]
 #[expect(dead_code, reason = "the vectors' own test writes dumps")]
 mod hex;
@@ -21,6 +22,7 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 use std::rc::Rc;
 
+use common::skip;
 use outcome::Outcome;
 use seslog::container::{Batch, Encoding, LEVEL_DEFAULT, LogId, RowMark, create};
 
@@ -38,13 +40,6 @@ impl Sample {
     fn new(what: String, encoding: Encoding, bytes: Vec<u8>) -> Self {
         Self { what, encoding, name: format!("session.v2{}", encoding.suffix()), bytes, sound: None }
     }
-}
-
-/// Says on the real stderr that something was not tested, and why.
-fn skip(why: &str) {
-    let name = std::thread::current().name().unwrap_or("independent").to_owned();
-    // One write; nothing can be done about a closed stderr.
-    let _closed = std::io::stderr().write_all(format!("SKIPPED: {why} [{name}]\n").as_bytes());
 }
 
 /// Which of the checks on a frame's content fails first differs from decoder to decoder (02, "Content").
