@@ -2,6 +2,8 @@
 //!
 //! `tests/independent/decode.py` is that reader. Without Python the tests say that they were skipped.
 
+mod common;
+
 #[path = "spec_vectors/build.rs"]
 #[expect(dead_code, reason = "the vectors' own test builds with it")]
 mod build;
@@ -69,7 +71,7 @@ fn compare(samples: &[Sample]) -> usize {
     let child =
         Command::new("python3").args([script, "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
     let Ok(mut child) = child else {
-        skip("python3 is not installed");
+        common::skip("python3 is not installed");
         return 0;
     };
     // All names are read before anything is printed, so that neither side waits for the other.
@@ -96,7 +98,7 @@ fn compare(samples: &[Sample]) -> usize {
         }
     }
     if skipped > 0 {
-        skip(&format!(
+        common::skip(&format!(
             "{skipped} of {} files hold compressed blocks, and no decompressor is here",
             samples.len()
         ));

@@ -20,6 +20,7 @@ use super::store::Shared;
 use crate::container::disk::{Access, Disk, DiskLock, LockAttempt};
 use crate::container::{LogId, create};
 use crate::error::{Error, Result};
+use crate::json::Text;
 use crate::row::{Check, Header, PhysicalRow};
 use crate::units::Generation;
 
@@ -98,7 +99,7 @@ impl SessionHandle {
     /// log cannot be written to.
     pub(super) fn for_writing(shared: Arc<Shared>, folder: &Path, claim: Claim) -> Result<Self> {
         let lock = take_lock_in(&**shared.disk(), folder, claim.shown_id())?;
-        let opened = Self::open_locked(&shared, folder);
+        let opened = Self::open_locked(&shared, folder, claim.id());
         match opened {
             Ok((header, report, appender, primed)) => {
                 let write = WriteState {
@@ -124,7 +125,11 @@ impl SessionHandle {
         }
     }
 
-    fn open_locked(shared: &Arc<Shared>, folder: &Path) -> Result<(Header, Report, Appender, Events)> {
+    fn open_locked(
+        shared: &Arc<Shared>,
+        folder: &Path,
+        id: &Text,
+    ) -> Result<(Header, Report, Appender, Events)> {
         // Chosen again under the lock: a successor may have been published since.
         let mut log = shared.open_log(folder)?;
         let generation = log.generation()?;
@@ -157,6 +162,16 @@ impl SessionHandle {
         let header =
             report.header.take().ok_or_else(|| Error::NotFound { id: log.path().display().to_string() })?;
         log.check_name(header.generation())?;
+        if header.id() != id {
+            return Err(Error::IdentityMismatch {
+                path: log.path().to_path_buf(),
+                what: format!(
+                    "session {} was asked for, the header's id is {}",
+                    printable(id),
+                    printable(header.id())
+                ),
+            });
+        }
         let tail = report.tail;
         let durable = tail.map_or(0, |tail| tail.durable);
         let writer = blocks.writer(durable, shared.options().level);

@@ -16,7 +16,7 @@ use super::lines::{LineEnd, each_line};
 use super::log_file::{LogFile, ReadMode};
 use super::log_writer::LogWriter;
 use super::scan::{Item, ScanOptions, Verdict, scan};
-use super::snapshot::{header_error, misplaced};
+use super::snapshot::header_error;
 use crate::container::disk::{Disk, Stamp};
 use crate::error::{Error, Result};
 use crate::format::{Code, Migration, PayloadCheck, Refusal, TargetRow, Verifier};
@@ -120,8 +120,8 @@ pub(crate) fn migrate_locked(
     if header.generation() == Generation::CURRENT {
         return Ok(current(&log));
     }
-    if let Some(mismatch) = misplaced(&**disk, log.path(), &header, folder) {
-        return Err(mismatch);
+    if let Some(folder) = Folder::read(&**disk, folder)? {
+        folder.check_place(&**disk, &header)?;
     }
     let source = log.path().to_path_buf();
     let from = header.generation();
@@ -239,7 +239,7 @@ fn verify(
                 digest.line(&[row.line().as_bytes()]);
                 refusal = verifier.push(row.line().as_bytes()).err();
             }
-            Item::Bad { .. } | Item::Hole { .. } => {}
+            Item::Bad { .. } | Item::Opaque { .. } | Item::Hole { .. } => {}
         }
         Ok(if refusal.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;

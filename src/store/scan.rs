@@ -75,6 +75,13 @@ pub enum Item<'a> {
         /// What is wrong with it.
         fault: RowFault,
     },
+    /// A row of a generation newer than this build, in a lenient scan: its bytes, which mean nothing here.
+    Opaque {
+        /// The line, without its newline.
+        line: &'a [u8],
+        /// Where it stands.
+        place: Place,
+    },
     /// Stored bytes that could not be read, and what a lenient scan skipped because of them.
     Hole {
         /// File offset of the damage.
@@ -247,6 +254,8 @@ struct Scan<'l> {
     /// Damage in the bytes; the first one decides.
     hole: Option<Fault>,
     header_fault: Option<HeaderFault>,
+    /// The header is of a generation newer than this build.
+    is_opaque: bool,
     /// The first row's own seq is the one to begin with.
     starts_in_the_middle: bool,
     /// What lies before was not read, so nothing is said of the whole.
@@ -286,6 +295,7 @@ impl<'l> Scan<'l> {
             issue_is_fatal: false,
             hole: None,
             header_fault: None,
+            is_opaque: false,
             starts_in_the_middle: false,
             from_the_middle: false,
         }
@@ -335,6 +345,8 @@ impl<'l> Scan<'l> {
             }
             self.go_on_behind();
             self.lost = true;
+            // Without a header frame the first line that can be read is a row.
+            self.line = self.line.max(1);
         }
     }
 
@@ -368,7 +380,7 @@ impl<'l> Scan<'l> {
         let got = self.report.events.saturating_sub(events_before);
         let miscounted =
             block.counted.map(|counted| u64::from(counted.events)).filter(|&stored| stored != got);
-        let clean = self.decoder.issue().is_none() && self.behind.is_none();
+        let clean = self.decoder.issue().is_none() && self.behind.is_none() && !self.is_opaque;
         Ok(ControlFlow::Continue(
             miscounted.filter(|_| clean).map(|stored| Fault::EventCount { stored, got }),
         ))
@@ -391,7 +403,8 @@ impl<'l> Scan<'l> {
                     Some(Place { line: 1, block: 0, file_at: 0, text_at: 0 }),
                 );
                 // Rows of a newer generation mean something else; other rows are read as the file's name says.
-                readable = self.options.lenient && !matches!(fault, HeaderFault::Newer { .. });
+                self.is_opaque = matches!(fault, HeaderFault::Newer { .. });
+                readable = self.options.lenient;
             }
         }
         let flow = visit(Item::Header { line, header: self.report.header.as_ref() })?;
@@ -399,6 +412,10 @@ impl<'l> Scan<'l> {
     }
 
     fn row(&mut self, line: &[u8], place: Place, visit: Visit<'_>) -> Result<ControlFlow<()>> {
+        if self.is_opaque {
+            self.report.rows = self.report.rows.saturating_add(1);
+            return visit(Item::Opaque { line, place });
+        }
         if std::mem::take(&mut self.starts_in_the_middle)
             && let Ok(row) =
                 PhysicalRow::read(line, self.decoder.generation(), self.options.check, self.log.limits())

@@ -1,13 +1,11 @@
 //! What is known of a session from the two ends of its log: the answer to `stat` and to `list`.
 
-use std::ffi::OsStr;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::folder::Folder;
-use super::layout::{printable, project_dir_name, session_dir_name};
 use super::log_file::{LogFile, ReadMode};
 use super::scan::{ScanOptions, Verdict, scan};
 use crate::container::disk::{Disk, Stamp};
@@ -188,10 +186,9 @@ impl Snapshot {
         let mut snapshot = match folder.current() {
             Ok(Some(log)) => {
                 let mut snapshot = Self::of_log(disk, &folder.path.join(&log.name), limits)?;
-                let header = snapshot.header.as_ref();
-                let mismatch =
-                    header.and_then(|header| misplaced(&**disk, &snapshot.path, header, &folder.path));
-                if let Some(mismatch) = mismatch {
+                let placed =
+                    snapshot.header.as_ref().map_or(Ok(()), |header| folder.check_place(&**disk, header));
+                if let Err(mismatch) = placed {
                     snapshot.state = State::Refused;
                     snapshot.error = Some(mismatch);
                 }
@@ -255,36 +252,6 @@ impl Snapshot {
         self.error = report.end_error(log);
         report.require(log)
     }
-}
-
-/// What is wrong with the place of a log whose session lives in `folder`; `None` where it stands as its header says.
-pub(crate) fn misplaced(disk: &dyn Disk, path: &Path, header: &Header, folder: &Path) -> Option<Error> {
-    let mismatch = |what: String| Some(Error::IdentityMismatch { path: path.to_path_buf(), what });
-    let name = folder.file_name().unwrap_or_default();
-    let Some(id_name) = session_dir_name(header.id()) else {
-        return mismatch("the header's id is empty".to_owned());
-    };
-    if name != OsStr::new(&id_name) {
-        return mismatch(format!(
-            "the folder is {}, but the header's id {} belongs in {id_name}",
-            name.display(),
-            printable(header.id())
-        ));
-    }
-    let project = folder.parent().and_then(Path::file_name)?;
-    let expected = project_dir_name(header.cwd())?;
-    if project == OsStr::new(&expected) {
-        return None;
-    }
-    // One and the same folder may be reached through a link under another name.
-    let twin = folder.parent()?.parent()?.join(&expected).join(&id_name);
-    let inode = |path: &Path| disk.stamp(&path.join(".")).ok().flatten();
-    if let (Some(twin), Some(here)) = (inode(&twin), inode(folder))
-        && twin.is_same_file(&here)
-    {
-        return None;
-    }
-    mismatch(format!("it stands in {}, but its working directory belongs in {expected}", project.display()))
 }
 
 /// Events up to the last row, and its time.

@@ -14,7 +14,7 @@ use super::events::Events;
 use super::folder::Folder;
 use super::handle::{SessionAccess, SessionHandle};
 use super::layout::{is_flat_log, printable, session_dir_name, session_path};
-use super::lease::{Claims, Pending};
+use super::lease::{Claim, Claims, Pending};
 use super::log_file::{LogFile, ReadMode};
 use super::range::read_range;
 use super::restore::{restore, restore_range};
@@ -94,6 +94,10 @@ impl FileStore {
         Self { shared: Arc::new(Shared { disk, root: root.into(), options, claims, writing }) }
     }
 
+    pub(super) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
     /// The root folder.
     #[must_use]
     pub fn root(&self) -> &Path {
@@ -131,9 +135,7 @@ impl FileStore {
             return invalid("no folder can be named after an empty id or an empty working directory");
         };
         let exists = || Error::AlreadyExists { id: printable(header.id()) };
-        // A folder without a log, left by an interrupted creation, is no session.
-        let stored = self.shared.folders_of(header.id())?.iter().any(|folder| !folder.logs.is_empty());
-        if stored {
+        if self.shared.is_stored(header.id())? {
             return Err(exists());
         }
         let pending = Pending { header: header.clone(), inherited };
@@ -348,6 +350,17 @@ impl Shared {
 
     pub(super) fn options(&self) -> &StoreOptions {
         &self.options
+    }
+
+    /// Takes the claim on an id that is to be created, or `None` if somebody has it.
+    pub(super) fn claim(&self, id: &Text, pending: Pending) -> Option<Claim> {
+        self.claims.take(id, Some(pending))
+    }
+
+    /// Whether a log of that id stands anywhere in the root. A folder without one, left by an interrupted creation, is no
+    /// session.
+    pub(super) fn is_stored(&self, id: &Text) -> Result<bool> {
+        Ok(self.folders_of(id)?.iter().any(|folder| !folder.logs.is_empty()))
     }
 
     pub(super) fn is_pending(&self, id: &Text) -> bool {

@@ -1,5 +1,7 @@
 //! What the migration tests share: a whole log in memory, converted.
 
+#![allow(dead_code, reason = "no single test binary uses every helper")]
+
 pub(crate) mod generate;
 mod mutate;
 pub(crate) mod oracle;

@@ -7,6 +7,8 @@ use std::process::Command;
 use serde_json::Value;
 use seslog::row::Recovery;
 
+use crate::common;
+
 /// What the packages made of a log.
 #[derive(Debug)]
 pub(crate) enum Verdict {
@@ -17,12 +19,7 @@ pub(crate) enum Verdict {
 
 /// Where the installed packages are, or a visible line when they are nowhere.
 pub(crate) fn locate() -> Option<PathBuf> {
-    let found =
-        std::env::var_os("SESLOG_ORACLE").map(PathBuf::from).filter(|dir| dir.join("migrate.mjs").exists());
-    if found.is_none() {
-        eprintln!("SKIPPED: SESLOG_ORACLE does not name an installed oracle");
-    }
-    found
+    common::oracle().map(|oracle| oracle.dir().to_owned())
 }
 
 /// Converts every `*.jsonl` of `folder` to v2 in one process, by name without extension.
