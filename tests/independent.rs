@@ -22,7 +22,6 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 use std::rc::Rc;
 
-use common::skip;
 use outcome::Outcome;
 use seslog::container::{Batch, Encoding, LEVEL_DEFAULT, LogId, RowMark, create};
 
