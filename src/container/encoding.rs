@@ -94,7 +94,7 @@ impl Detected {
 
 /// Looks at the first frame, or the first byte, and never further.
 pub fn detect(source: &mut dyn Source) -> Detected {
-    let first = usize::try_from(source.len()).map_or(4, |len| len.min(4));
+    let first = usize::try_from(source.size()).map_or(4, |len| len.min(4));
     let Ok(start) = source.get(0, first) else { return Detected::Unknown };
     match start {
         [] => Detected::Nothing,
@@ -108,7 +108,7 @@ pub fn detect(source: &mut dyn Source) -> Detected {
 
 fn behind_the_first_frame(source: &mut dyn Source) -> Detected {
     let Ok(first) = frame::walk(source, 0) else { return Detected::Compressed };
-    let left = source.len().saturating_sub(first.end);
+    let left = source.size().saturating_sub(first.end);
     let Ok(left) = usize::try_from(left.min(TRAILER_LEN as u64)) else { return Detected::Unknown };
     match source.get(first.end, left) {
         Ok([]) | Err(_) => Detected::Compressed,

@@ -47,7 +47,7 @@ impl Frame {
 /// fault where no continuation could make a frame of them. The error's offset is `start`.
 pub fn walk(source: &mut dyn Source, start: u64) -> Result<Frame, ReadError> {
     let bad = |fault| ReadError::bad(start, fault);
-    let len = source.len();
+    let len = source.size();
     let mut at = start;
     let magic = take(source, start, &mut at, 4)?;
     let magic: [u8; 4] = magic.try_into().map_err(|_| bad(Fault::Truncated))?;

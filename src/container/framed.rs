@@ -74,7 +74,7 @@ impl BlockReader for FramedReader {
             return Ok(None);
         }
         let frame = loop {
-            if self.at >= source.len() && self.index > 0 {
+            if self.at >= source.size() && self.index > 0 {
                 let stop = Stop {
                     good_end: self.at,
                     durable: self.at,
@@ -129,6 +129,10 @@ impl BlockReader for FramedReader {
         Ok(Some(Skipped { start: damage.start, end }))
     }
 
+    fn index(&self) -> u64 {
+        if self.damage.is_some() || self.tail.is_some() { self.index } else { self.index.saturating_sub(1) }
+    }
+
     fn tail(&self) -> Option<Tail> {
         self.tail
     }
@@ -163,7 +167,7 @@ fn next_intact(
     end: Option<u64>,
 ) -> Result<Option<u64>, ReadError> {
     let mut at = end;
-    while let Some(start) = at.filter(|&at| at < source.len()) {
+    while let Some(start) = at.filter(|&at| at < source.size()) {
         if is_intact(source, decoder, start)? {
             return Ok(Some(start));
         }
@@ -192,8 +196,8 @@ fn search(source: &mut dyn Source, decoder: &mut Decoder, from: u64) -> Result<O
     let finder = memchr::memmem::Finder::new(&frame::MAGIC);
     let mut candidates = 0_u32;
     let mut at = from;
-    while at < source.len() {
-        let end = at.saturating_add(PIECE).saturating_add(3).min(source.len());
+    while at < source.size() {
+        let end = at.saturating_add(PIECE).saturating_add(3).min(source.size());
         let bytes = source.get(at, usize::try_from(end.saturating_sub(at)).unwrap_or(0))?;
         let hits: Vec<u64> = finder.find_iter(bytes).map(|hit| at.saturating_add(hit as u64)).collect();
         for hit in hits {

@@ -9,8 +9,8 @@ mod write;
 
 pub(crate) use hop::{durable_hint, last_trailer};
 pub(crate) use read::IndexedReader;
-pub(crate) use walk::Walk;
-pub(crate) use write::IndexedWriter;
+pub(crate) use walk::{Walk, WalkStop};
+pub(crate) use write::{IndexedWriter, SEGMENT_CONTENT};
 
 use super::seek::jump;
 
@@ -31,12 +31,6 @@ impl Jumps {
         let distance = self.ends.last().map_or(0, |&(_, target_end)| end.saturating_sub(target_end));
         self.ends.push((segment, end));
         distance
-    }
-
-    /// Enters trailers found by hopping back, newest first.
-    pub(crate) fn from_newest(mut ends: Vec<(u32, u64)>) -> Self {
-        ends.reverse();
-        Self { ends }
     }
 }
 

@@ -36,7 +36,7 @@ impl PlainReader {
     fn stretch(&self, source: &mut dyn Source) -> Result<Option<usize>, ReadError> {
         let is_header = self.index == 0;
         let limit = if is_header { self.limits.header_bytes_max } else { self.limits.row_bytes_max };
-        let left = source.len().saturating_sub(self.at);
+        let left = source.size().saturating_sub(self.at);
         let mut want = if is_header { 4 << 10 } else { STRETCH };
         loop {
             let take = usize::try_from(left).map_or(want, |left| left.min(want));
@@ -66,7 +66,7 @@ impl BlockReader for PlainReader {
             if self.index == 0 {
                 return Err(ReadError::bad(start, Fault::HeaderLine));
             }
-            let fault = (start < source.len()).then_some(Fault::Truncated);
+            let fault = (start < source.size()).then_some(Fault::Truncated);
             let stop =
                 Stop { good_end: start, durable: start, committed: true, fault, later: Later::Nothing };
             self.tail = Some(judge(source, stop, Zeros::ToTheEnd)?);
@@ -85,6 +85,10 @@ impl BlockReader for PlainReader {
     fn skip(&mut self, _source: &mut dyn Source) -> Result<Option<Skipped>, ReadError> {
         // Lines stand for themselves: damage in one never hides the next.
         Ok(None)
+    }
+
+    fn index(&self) -> u64 {
+        if self.tail.is_some() { self.index } else { self.index.saturating_sub(1) }
     }
 
     fn tail(&self) -> Option<Tail> {

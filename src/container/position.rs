@@ -55,7 +55,7 @@ fn indexed(source: &mut dyn Source, limits: Limits, seq: u64) -> Found {
 fn framed(source: &mut dyn Source, limits: Limits, seq: u64, seq_of: SeqOf<'_>) -> Found {
     let mut frames = Vec::new();
     let mut at = frame::walk(source, 0)?.end;
-    while at < source.len() {
+    while at < source.size() {
         // A torn end is met again, and judged, by the reader.
         let Ok(frame) = frame::walk(source, at) else { break };
         at = frame.end;
@@ -79,7 +79,7 @@ fn plain(source: &mut dyn Source, limits: Limits, seq: u64, seq_of: SeqOf<'_>) -
     /// A shorter stretch is read as it is.
     const CLOSE: u64 = 64 << 10;
     let Some((mut low, _)) = line_at(source, limits, 0)? else { return Ok(None) };
-    let mut high = source.len();
+    let mut high = source.size();
     let mut found = None;
     while high.saturating_sub(low) > CLOSE {
         let middle = low.midpoint(high);
@@ -108,7 +108,7 @@ fn plain(source: &mut dyn Source, limits: Limits, seq: u64, seq_of: SeqOf<'_>) -
 fn line_at(source: &mut dyn Source, limits: Limits, at: u64) -> Result<Option<(u64, Vec<u8>)>, ReadError> {
     let mut want = 4 << 10;
     loop {
-        let left = source.len().saturating_sub(at);
+        let left = source.size().saturating_sub(at);
         let take = usize::try_from(left.min(want)).unwrap_or(0);
         let bytes = source.get(at, take)?;
         if let Some(newline) = memchr::memchr(b'\n', bytes) {

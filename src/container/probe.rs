@@ -14,7 +14,7 @@ use crate::limits::Limits;
 /// Bytes that one look at the end of a file reads first: most trailers and last rows lie in one page.
 const NEAR: u64 = 4 << 10;
 /// Bytes at the end of a file in which the last frame or row is searched before the forward walk has to answer.
-const FAR: u64 = 60 << 10;
+pub(super) const FAR: u64 = 60 << 10;
 
 /// What the two ends of a log say.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,8 +94,8 @@ fn indexed_tail(
     limits: Limits,
 ) -> Result<Last, ReadError> {
     // One read fetches the last trailer and, mostly, the body before it.
-    let near = source.len().saturating_sub(walk.end()).min(NEAR);
-    source.get(source.len().saturating_sub(near), usize::try_from(near).unwrap_or(0))?;
+    let near = source.size().saturating_sub(walk.end()).min(NEAR);
+    source.get(source.size().saturating_sub(near), usize::try_from(near).unwrap_or(0))?;
     let Some(last) = last_trailer(source, walk.id())? else { return Ok(Last::Unclear) };
     if !last.trailer.commit {
         return Ok(Last::Unclear);
@@ -143,7 +143,7 @@ fn framed_tail(
     decoder: &mut Decoder,
     limits: Limits,
 ) -> Result<Last, ReadError> {
-    let len = source.len();
+    let len = source.size();
     if header_end == len {
         return Ok(Last::HeaderOnly);
     }
@@ -178,7 +178,7 @@ fn framed_tail(
 }
 
 fn plain_header(source: &mut dyn Source, limits: Limits) -> Result<Vec<u8>, ReadError> {
-    let len = source.len();
+    let len = source.size();
     let mut want = NEAR;
     loop {
         let bytes = source.get(0, usize::try_from(want.min(len)).unwrap_or(0))?;
@@ -197,7 +197,7 @@ fn plain_header(source: &mut dyn Source, limits: Limits) -> Result<Vec<u8>, Read
 
 fn plain(source: &mut dyn Source, limits: Limits) -> Result<Probe, ReadError> {
     let header = plain_header(source, limits)?;
-    let len = source.len();
+    let len = source.size();
     let header_end = header.len() as u64;
     let mut reach = NEAR;
     let last = loop {

@@ -11,7 +11,7 @@ use super::raw::map::Map;
 /// Decoders work on this and never on a file, so that tests and fuzzers hand them slices.
 pub trait Source {
     /// Number of readable bytes.
-    fn len(&self) -> u64;
+    fn size(&self) -> u64;
 
     /// Returns exactly `len` bytes from `offset`.
     ///
@@ -31,8 +31,8 @@ pub trait Source {
 }
 
 impl Source for &[u8] {
-    fn len(&self) -> u64 {
-        <[u8]>::len(self) as u64
+    fn size(&self) -> u64 {
+        self.len() as u64
     }
 
     fn get(&mut self, offset: u64, len: usize) -> Result<&[u8], ReadError> {
@@ -86,7 +86,7 @@ impl<'f> FileSource<'f> {
 }
 
 impl Source for FileSource<'_> {
-    fn len(&self) -> u64 {
+    fn size(&self) -> u64 {
         self.len
     }
 

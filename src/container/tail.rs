@@ -7,6 +7,7 @@ use super::source::Source;
 
 /// Bytes that a disk writes whole or not at all.
 pub(crate) const SECTOR: u64 = 512;
+const SECTOR_LEN: usize = 512;
 
 /// What became of the end of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -123,7 +124,7 @@ pub(crate) fn judge(source: &mut dyn Source, stop: Stop, zeros: Zeros) -> Result
         Later::Nothing | Later::Intact => stop.durable,
     };
     let Stop { good_end, committed, fault, .. } = stop;
-    Ok(Tail { state, good_end, durable, len: source.len(), committed, fault })
+    Ok(Tail { state, good_end, durable, len: source.size(), committed, fault })
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,7 +136,7 @@ struct ZerosFound {
 }
 
 fn zeros_behind(source: &mut dyn Source, start: u64) -> Result<ZerosFound, ReadError> {
-    let len = source.len();
+    let len = source.size();
     let mut at = start;
     let mut sector = false;
     let mut tail_is_zero = false;
@@ -168,7 +169,7 @@ fn zeros_behind(source: &mut dyn Source, start: u64) -> Result<ZerosFound, ReadE
 pub(crate) fn holds_zero_sector(at: u64, bytes: &[u8]) -> bool {
     let skip = at.checked_next_multiple_of(SECTOR).map_or(0, |border| border.saturating_sub(at));
     let Some(aligned) = usize::try_from(skip).ok().and_then(|skip| bytes.get(skip..)) else { return false };
-    aligned.as_chunks::<{ SECTOR as usize }>().0.iter().any(|sector| sector.iter().all(|&byte| byte == 0))
+    aligned.as_chunks::<SECTOR_LEN>().0.iter().any(|sector| sector.iter().all(|&byte| byte == 0))
 }
 
 #[cfg(test)]

@@ -13,9 +13,9 @@ use super::raw::pod::{I64Le, U32Le, U64Le};
 /// Stored length of a trailer, skippable frame header included.
 pub const TRAILER_LEN: usize = 64;
 /// Longest body of a segment in bytes.
-pub const BODY_LEN_MAX: u32 = 256 << 20;
+pub(crate) const BODY_LEN_MAX: u32 = 256 << 20;
 /// A writer syncs before `unsynced` reaches this.
-pub const UNSYNCED_MAX: u32 = 1 << 30;
+pub(crate) const UNSYNCED_MAX: u32 = 1 << 30;
 
 /// A skippable frame of 56 bytes (RFC 8878, 3.1.2).
 pub(crate) const SKIPPABLE_HEADER: [u8; 8] = [0x50, 0x2a, 0x4d, 0x18, 56, 0, 0, 0];
@@ -55,6 +55,30 @@ const _: () = {
     assert!(offset_of!(RawTrailer, body_crc) == 48 && offset_of!(RawTrailer, trailer_crc) == CRC_COVERS);
 };
 
+/// Name, offset and size of each member, in order.
+pub(super) const MEMBERS: [(&str, usize, usize); 13] = {
+    macro_rules! members {
+        ($($name:ident: $type:ty,)*) => {
+            [$((stringify!($name), offset_of!(RawTrailer, $name), size_of::<$type>()),)*]
+        };
+    }
+    members! {
+        magic: [u8; 2],
+        version: u8,
+        flags: u8,
+        segment: U32Le,
+        events: U32Le,
+        prev_crc: U32Le,
+        next_seq: U64Le,
+        last_time: I64Le,
+        body_len: U32Le,
+        unsynced: U32Le,
+        skip: U64Le,
+        body_crc: U32Le,
+        trailer_crc: U32Le,
+    }
+};
+
 /// A random, non-zero number that every trailer of one file is sealed with.
 ///
 /// Bytes of another life of the file, or of another file, never pass for its own: their CRC started elsewhere.
@@ -82,30 +106,29 @@ impl LogId {
 
 /// A trailer whose CRC, version and flags were checked. How it fits its neighbours is checked by [`Trailer::follows`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Trailer {
+pub(crate) struct Trailer {
     /// Whether this is the last segment of an append.
-    pub commit: bool,
+    pub(crate) commit: bool,
     /// Number of the segment; 0 holds the header line.
-    pub segment: u32,
+    pub(crate) segment: u32,
     /// Logical events in the body.
-    pub events: u32,
+    pub(crate) events: u32,
     /// `crc` of the trailer before, 0 in segments 0 and 1.
-    pub prev_crc: u32,
+    pub(crate) prev_crc: u32,
     /// Events in the log up to and including this segment.
-    pub next_seq: u64,
+    pub(crate) next_seq: u64,
     /// Unix milliseconds of the last event so far.
-    pub last_time: i64,
+    pub(crate) last_time: i64,
     /// Bytes between the trailer before and this one.
-    pub body_len: u32,
+    pub(crate) body_len: u32,
     /// Bytes between the durable boundary and the body's start when this was written.
-    pub unsynced: u32,
+    pub(crate) unsynced: u32,
     /// Segment 0: the log id. Else: bytes between the end of trailer `jump(segment)` and the end of this one.
-    pub skip: u64,
+    pub(crate) skip: u64,
     /// CRC-32 of the body.
-    pub body_crc: u32,
+    pub(crate) body_crc: u32,
     /// This trailer's own CRC.
-    pub crc: u32,
+    pub(crate) crc: u32,
 }
 
 impl Trailer {

@@ -122,6 +122,17 @@ impl Decoder {
     }
 }
 
+/// What a frame that is cut short still gives, as far as the decoder goes; nothing of it is proved by a checksum.
+///
+/// `stored` begins with the frame's magic. At most [`Limits::frame_content_bytes_max`] bytes come out.
+#[must_use]
+pub fn salvage_frame(stored: &[u8], limits: &Limits) -> Vec<u8> {
+    let mut decoder = Decoder::new(*limits);
+    // Fails at the missing end; what came out before stays.
+    let _ = decoder.decode_in_steps(None, stored);
+    decoder.content
+}
+
 impl std::fmt::Debug for Decoder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Decoder").field("content_capacity", &self.content.capacity()).finish_non_exhaustive()

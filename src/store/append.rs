@@ -153,11 +153,6 @@ impl Appender {
         self.poisoned
     }
 
-    /// Path of the log.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Compares the disk with what was left, and repairs a torn end.
     fn prepare(&mut self) -> Result<Repaired> {
         self.check_fence()?;
@@ -240,7 +235,7 @@ impl Appender {
             Ok(()) => error,
             Err(second) => {
                 self.poisoned = true;
-                Error::aggregate(vec![error, second]).expect("two failures")
+                Error::Aggregate(vec![error, second])
             }
         }
     }

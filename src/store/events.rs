@@ -1,7 +1,8 @@
 //! Events in memory: one block of text, and where each event stands in it.
 
+use crate::container::{Batch, RowMark};
 use crate::limits::Limits;
-use crate::row::{Check, Event, NewEvent, PhysicalRow, RowFault};
+use crate::row::{Check, Event, PhysicalRow};
 use crate::units::{Seq, UnixMs};
 
 /// A run of events, all alive together: their rows in one allocation.
@@ -78,12 +79,6 @@ impl Events {
         self.end_row();
     }
 
-    /// Adds a new event as the row that stores it.
-    pub(crate) fn push_event(&mut self, event: &NewEvent<'_>) {
-        event.write(&mut self.text);
-        self.end_row();
-    }
-
     /// The events in `[from, to)`, counted from the first one here.
     pub(crate) fn slice(&self, from: usize, to: usize) -> Self {
         let to = to.min(self.len());
@@ -104,15 +99,13 @@ impl Events {
 #[derive(Debug, Default)]
 pub(crate) struct Checked {
     pub(crate) content: Vec<u8>,
-    pub(crate) marks: Vec<crate::container::RowMark>,
+    pub(crate) marks: Vec<RowMark>,
     pub(crate) next_seq: u64,
-    pub(crate) last_time: Option<UnixMs>,
 }
 
 /// Why a row of a batch does not continue the log.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum CheckedFault {
-    Row(RowFault),
     Seq { actual: Seq },
 }
 
@@ -124,24 +117,33 @@ impl Checked {
 
     /// Adds a row that was read.
     pub(crate) fn push(&mut self, row: &PhysicalRow<'_>) -> Result<(), CheckedFault> {
-        let actual = row.first_seq();
-        if actual.get() != self.next_seq {
-            return Err(CheckedFault::Seq { actual });
+        self.push_parts(&[row.line().as_bytes()], row.first_seq(), row.next_seq(), row.last_time())
+    }
+
+    /// Adds a row that stands in parts, whose events have the seqs `first..next`.
+    pub(crate) fn push_parts(
+        &mut self,
+        parts: &[&[u8]],
+        first: Seq,
+        next: u64,
+        last_time: UnixMs,
+    ) -> Result<(), CheckedFault> {
+        if first.get() != self.next_seq {
+            return Err(CheckedFault::Seq { actual: first });
         }
-        self.content.extend_from_slice(row.line().as_bytes());
+        parts.iter().for_each(|part| self.content.extend_from_slice(part));
         self.content.push(b'\n');
-        self.next_seq = row.next_seq();
-        self.last_time = Some(row.last_time());
-        self.marks.push(crate::container::RowMark {
+        self.next_seq = next;
+        self.marks.push(RowMark {
             end: self.content.len(),
-            events: u32::try_from(row.event_count()).unwrap_or(u32::MAX),
-            last_time: row.last_time().get(),
+            events: u32::try_from(next.saturating_sub(first.get())).unwrap_or(u32::MAX),
+            last_time: last_time.get(),
         });
         Ok(())
     }
 
     /// The batch as a container takes it.
-    pub(crate) fn batch(&self) -> crate::container::Batch<'_> {
-        crate::container::Batch { content: &self.content, rows: &self.marks }
+    pub(crate) fn batch(&self) -> Batch<'_> {
+        Batch { content: &self.content, rows: &self.marks }
     }
 }

@@ -90,13 +90,13 @@ impl<'d> Draft<'d> {
             .iter()
             .chain(above)
             .try_for_each(|dir| self.disk.sync_dir(dir).map_err(Error::io(*dir, "syncing")));
-        synced.or_else(|error| {
+        synced.map_err(|error| {
             // Not durable, so not published: take the name back, and say so if that fails too.
             match self.disk.remove_file(&self.path) {
-                Ok(()) => Err(error),
+                Ok(()) => error,
                 Err(second) => {
                     let second = Error::io(&self.path, "taking back")(second);
-                    Err(Error::aggregate(vec![error, second]).expect("two failures"))
+                    Error::Aggregate(vec![error, second])
                 }
             }
         })

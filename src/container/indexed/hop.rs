@@ -1,9 +1,8 @@
 //! Backward from the end of the file: hints for counting, listing and seeking, each proved by what it points at.
 
-use super::Jumps;
 use super::walk::{Walk, trailer_at};
 use crate::container::fault::{Fault, ReadError};
-use crate::container::seek::jump;
+use crate::container::seek::{Descent, jump};
 use crate::container::source::Source;
 use crate::container::trailer::{LogId, TRAILER_LEN, Trailer};
 
@@ -18,7 +17,7 @@ pub(crate) struct Hop {
 ///
 /// A hint: only the forward walk proves that the chain reaches it.
 pub(crate) fn last_trailer(source: &mut dyn Source, id: LogId) -> Result<Option<Hop>, ReadError> {
-    let end = source.len();
+    let end = source.size();
     let Some(at) = end.checked_sub(TRAILER_LEN as u64) else { return Ok(None) };
     let trailer = Trailer::parse(&trailer_at(source, at)?, id).ok();
     Ok(trailer.filter(|trailer| trailer.body_start(end).is_some()).map(|trailer| Hop { trailer, end }))
@@ -58,26 +57,23 @@ impl Hop {
     /// # Errors
     /// As [`Hop::previous`].
     pub(crate) fn before(self, source: &mut dyn Source, id: LogId, seq: u64) -> Result<Self, ReadError> {
-        let mut at = self;
-        while at.trailer.next_seq > seq && at.trailer.segment > 0 {
-            let target = at.skip(source, id)?;
-            at = if target.trailer.next_seq > seq { target } else { at.previous(source, id)? };
+        if self.trailer.next_seq <= seq || self.trailer.segment == 0 {
+            return Ok(self);
         }
-        Ok(at)
-    }
-
-    /// Everything that the writer of the next segment must know of earlier trailers. O(log segments) reads.
-    ///
-    /// # Errors
-    /// As [`Hop::previous`].
-    pub(crate) fn jumps(self, source: &mut dyn Source, id: LogId) -> Result<Jumps, ReadError> {
-        let mut ends = vec![(self.trailer.segment, self.end)];
-        let mut at = self;
-        while at.trailer.segment > 0 {
-            at = at.skip(source, id)?;
-            ends.push((at.trailer.segment, at.end));
+        let (mut above, mut found) = (self, self);
+        let mut descent = Descent::from(self.trailer.segment);
+        while let Some(segment) = descent.next() {
+            let is_neighbour = above.trailer.segment.checked_sub(1) == Some(segment);
+            let hop = if is_neighbour { above.previous(source, id)? } else { above.skip(source, id)? };
+            let holds = hop.trailer.next_seq <= seq;
+            descent.enter(segment, holds);
+            if holds {
+                found = hop;
+            } else {
+                above = hop;
+            }
         }
-        Ok(Jumps::from_newest(ends))
+        Ok(found)
     }
 
     fn to(

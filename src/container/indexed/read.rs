@@ -21,6 +21,8 @@ pub(crate) struct IndexedReader {
     tail: Option<Tail>,
     /// Text offset of the next block's content.
     content_start: u64,
+    next_index: u64,
+    /// Number of the segment that was looked at last.
     index: u64,
     /// Where the last error stands, until it is skipped.
     damage: Option<u64>,
@@ -34,6 +36,7 @@ impl IndexedReader {
             walk: None,
             tail: None,
             content_start: 0,
+            next_index: 0,
             index: 0,
             damage: None,
         }
@@ -44,7 +47,7 @@ impl IndexedReader {
         let walk = Walk::behind(id, hop.trailer, hop.end);
         Self {
             walk: Some(walk),
-            index: u64::from(hop.trailer.segment).saturating_add(1),
+            next_index: u64::from(hop.trailer.segment).saturating_add(1),
             ..Self::new(limits)
         }
     }
@@ -79,16 +82,17 @@ impl BlockReader for IndexedReader {
             return Ok(None);
         }
         let (segment, frame) = loop {
+            self.index = self.next_index;
             let Some(segment) = self.advance(source)? else { return Ok(None) };
             // A marker has no body; it only commits what stands before it.
             if let Some(frame) = segment.frame {
                 break (segment, frame);
             }
-            self.index = self.index.saturating_add(1);
+            self.next_index = self.next_index.saturating_add(1);
         };
         let index = self.index;
         let content_start = self.content_start;
-        self.index = index.saturating_add(1);
+        self.next_index = index.saturating_add(1);
         let stored_len =
             usize::try_from(frame.stored_len()).map_err(|_| ReadError::bad(frame.start, Fault::FrameData))?;
         let stored = source.get(frame.start, stored_len)?;
@@ -114,7 +118,13 @@ impl BlockReader for IndexedReader {
     }
 
     fn skip(&mut self, source: &mut dyn Source) -> Result<Option<Skipped>, ReadError> {
-        let Some(walk) = &self.walk else { return Ok(None) };
+        let Some(walk) = &self.walk else {
+            let Some(walk) = Walk::start_without_header(source)? else { return Ok(None) };
+            let end = walk.end();
+            self.walk = Some(walk);
+            self.next_index = 1;
+            return Ok(Some(Skipped { start: 0, end }));
+        };
         let start = match (self.damage.take(), self.tail) {
             (Some(start), _) => start,
             (None, Some(tail)) if tail.excess() > 0 => tail.good_end,
@@ -142,9 +152,13 @@ impl BlockReader for IndexedReader {
             }
         };
         self.walk = Some(Walk::behind(walk.id(), previous, resumed.1));
-        self.index = u64::from(previous.segment).saturating_add(1);
+        self.next_index = u64::from(previous.segment).saturating_add(1);
         self.tail = None;
         Ok(Some(Skipped { start, end: resumed.1 }))
+    }
+
+    fn index(&self) -> u64 {
+        self.index
     }
 
     fn tail(&self) -> Option<Tail> {

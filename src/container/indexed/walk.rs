@@ -9,6 +9,7 @@ use crate::container::frame::{self, Frame};
 use crate::container::source::Source;
 use crate::container::tail::{Later, Stop, Tail, Zeros, judge};
 use crate::container::trailer::{BODY_LEN_MAX, LogId, SKIPPABLE_HEADER, TRAILER_LEN, Trailer};
+use crate::limits::Limits;
 
 /// A walk along the chain, one segment a step.
 #[derive(Clone, Debug)]
@@ -82,6 +83,24 @@ impl Walk {
         Ok((Self { id, previous: trailer, end: segment.end(), jumps: Some(jumps), durable: 0 }, segment))
     }
 
+    /// Starts behind the header's segment although the header itself is damaged, if its trailer still stands.
+    ///
+    /// For lenient reading: the first trailer says where it stands itself, since its body is all that lies before it.
+    pub(crate) fn start_without_header(source: &mut dyn Source) -> Result<Option<Self>, ReadError> {
+        let finder = memchr::memmem::Finder::new(&SKIPPABLE_HEADER);
+        let near = source.size().min(Limits::DEFAULT.header_bytes_max);
+        let bytes = source.get(0, usize::try_from(near).unwrap_or(0))?;
+        let first = finder.find_iter(bytes).find_map(|at| {
+            let stored = bytes.get(at..)?.first_chunk::<TRAILER_LEN>()?;
+            let (trailer, id) = Trailer::parse_first(stored).ok()?;
+            (u64::from(trailer.body_len) == at as u64).then_some((trailer, id, at))
+        });
+        Ok(first.map(|(trailer, id, at)| {
+            let end = (at as u64).saturating_add(TRAILER_LEN as u64);
+            Self::behind(id, trailer, end)
+        }))
+    }
+
     /// Starts behind a trailer that a hop found: `previous` ends at `end`.
     pub(crate) fn behind(id: LogId, previous: Trailer, end: u64) -> Self {
         Self { id, previous, end, jumps: None, durable: previous.durable_boundary(end).unwrap_or(0) }
@@ -109,7 +128,7 @@ impl Walk {
 
     /// Checks the next segment and moves behind it. Nothing changes on a stop.
     pub(crate) fn step(&mut self, source: &mut dyn Source) -> Result<Segment, WalkStop> {
-        if self.end >= source.len() {
+        if self.end >= source.size() {
             return Err(WalkStop::End);
         }
         let (frame, body_end, extension) = body_extent(source, self.end)?;
@@ -171,7 +190,7 @@ fn body_extent(source: &mut dyn Source, start: u64) -> Result<(Option<Frame>, u6
     let mut at = start;
     let mut extension = false;
     loop {
-        let left = source.len().saturating_sub(at);
+        let left = source.size().saturating_sub(at);
         let probe = source.get(at, usize::try_from(left.min(SKIPPABLE_HEADER.len() as u64)).unwrap_or(0))?;
         if probe.len() < SKIPPABLE_HEADER.len() {
             let proper = SKIPPABLE_HEADER.starts_with(probe)
@@ -185,7 +204,7 @@ fn body_extent(source: &mut dyn Source, start: u64) -> Result<(Option<Frame>, u6
         // Extension frames may stand before the data frame; none is defined yet.
         at = at
             .checked_add(len)
-            .filter(|&end| end <= source.len())
+            .filter(|&end| end <= source.size())
             .ok_or(WalkStop::Fault(Fault::Truncated))?;
         extension = true;
     }
@@ -203,7 +222,7 @@ fn first_bytes(probe: &[u8]) -> Fault {
 
 /// The 64 bytes at `at`. Fewer are a cut only if they begin a trailer.
 pub(crate) fn trailer_at(source: &mut dyn Source, at: u64) -> Result<[u8; TRAILER_LEN], ReadError> {
-    let left = usize::try_from(source.len().saturating_sub(at).min(TRAILER_LEN as u64)).unwrap_or(0);
+    let left = usize::try_from(source.size().saturating_sub(at).min(TRAILER_LEN as u64)).unwrap_or(0);
     let stored = source.get(at, left)?;
     match <[u8; TRAILER_LEN]>::try_from(stored) {
         Ok(whole) => Ok(whole),
@@ -261,9 +280,9 @@ fn scan(
     const PIECE: u64 = 256 << 10;
     let finder = memchr::memmem::Finder::new(&SKIPPABLE_HEADER);
     let mut at = from;
-    while at < source.len() {
-        let piece: Range<u64> = at..at.saturating_add(PIECE).min(source.len());
-        let overlap = piece.end.saturating_add(TRAILER_LEN as u64).saturating_sub(1).min(source.len());
+    while at < source.size() {
+        let piece: Range<u64> = at..at.saturating_add(PIECE).min(source.size());
+        let overlap = piece.end.saturating_add(TRAILER_LEN as u64).saturating_sub(1).min(source.size());
         let bytes = source.get(at, usize::try_from(overlap.saturating_sub(at)).unwrap_or(0))?;
         let mut hits = Vec::new();
         for hit in finder.find_iter(bytes) {

@@ -1,7 +1,6 @@
 //! Turning rows into segments.
 
 use super::Jumps;
-use super::hop::Hop;
 use super::walk::Walk;
 use crate::container::batch::Batch;
 use crate::container::crc::crc32;
@@ -78,13 +77,6 @@ impl IndexedWriter {
         let jumps = walk.jumps().cloned().unwrap_or_default();
         let written = Chain { last: *walk.previous(), end: walk.end(), jumps, durable };
         Self { id: walk.id(), encoder: Encoder::new(level), level, written, staged: None }
-    }
-
-    /// Goes on behind a trailer that was found from the end.
-    #[expect(dead_code, reason = "the entry for opening a trusted log by its tail; used by the seam issue")]
-    pub(crate) fn behind_hop(id: LogId, hop: Hop, jumps: Jumps, durable: u64, level: i32) -> Self {
-        let written = Chain { last: hop.trailer, end: hop.end, jumps, durable };
-        Self { id, encoder: Encoder::new(level), level, written, staged: None }
     }
 
     fn segment(&mut self, chain: &mut Chain, piece: &Piece<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {

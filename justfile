@@ -1,0 +1,41 @@
+# Every recipe is a step of .ci/run, which CI calls; `just` only saves typing.
+
+# Everything that CI checks.
+check:
+    .ci/run
+
+# rustfmt over the crate and fuzz/; `cargo fmt` repairs.
+fmt:
+    .ci/run fmt
+
+# Lints, for each feature set.
+clippy:
+    .ci/run clippy
+
+# The test suite, compared with the oracle where it can be installed.
+test:
+    .ci/run oracle test
+
+# The tour: writes a session, kills the writer, recovers, lists, reads.
+demo:
+    .ci/run demo
+
+# The documentation builds without a warning.
+doc:
+    .ci/run doc
+
+# The oldest Rust that Cargo.toml allows.
+msrv:
+    .ci/run lock msrv
+
+# Benches compile; `cargo bench` runs them.
+bench:
+    .ci/run bench
+
+# Licences, banned crates, sources.
+deny:
+    .ci/run deny
+
+# Every fuzz target, `seconds` long each.
+fuzz seconds="15":
+    FUZZ_SECONDS={{seconds}} .ci/run fuzz

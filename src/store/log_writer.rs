@@ -1,0 +1,172 @@
+//! A whole log, written to a new file: for conversions, imports and everything else that copies rows.
+
+use std::path::{Path, PathBuf};
+
+use super::events::{Checked, CheckedFault};
+use super::handle::random_log_id;
+use super::publish::Draft;
+use crate::container::disk::Disk;
+use crate::container::{BlockWriter, Encoding, Fault, create};
+use crate::error::{Error, Result};
+use crate::format::TargetRow;
+use crate::row::PhysicalRow;
+use crate::units::{Seq, UnixMs};
+
+/// Bytes of rows that are written at once: a frame in the zstd encoding, four segments in the indexed one.
+const WRITE_CONTENT: usize = 1 << 20;
+/// A draft is synced at least this often, far below what a trailer can say of unsynced bytes.
+const SYNC_BYTES: u64 = 256 << 20;
+
+/// Writes a log under a temporary name, then publishes it under its own without replacing anything.
+///
+/// Rows are stored byte for byte, in memory only as many as one write takes. Dropped before [`LogWriter::publish`], it
+/// leaves no log.
+#[derive(Debug)]
+pub struct LogWriter<'d> {
+    draft: Draft<'d>,
+    writer: Box<dyn BlockWriter>,
+    batch: Checked,
+    out: Vec<u8>,
+    written: Written,
+    unsynced: u64,
+}
+
+/// What a [`LogWriter`] published.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Written {
+    /// The new log.
+    pub path: PathBuf,
+    /// Its rows, the header not counted.
+    pub rows: u64,
+    /// Its events.
+    pub events: u64,
+    /// Its length in bytes.
+    pub size_bytes: u64,
+}
+
+impl<'d> LogWriter<'d> {
+    /// Starts a log at `path`, in a folder that exists. `header` is the header line without its newline, stored as it is;
+    /// `created_at` is the time in it.
+    ///
+    /// # Errors
+    /// [`Error::Io`], and [`Error::InvalidArgument`] for a header that no segment holds.
+    pub fn create(
+        disk: &'d dyn Disk,
+        path: &Path,
+        encoding: Encoding,
+        level: i32,
+        header: &[u8],
+        created_at: UnixMs,
+    ) -> Result<Self> {
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let name = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .ok_or_else(|| Error::InvalidArgument { what: format!("{} names no file", path.display()) })?;
+        if disk.stamp(path).map_err(Error::io(path, "looking at"))?.is_some() {
+            return Err(Error::io(path, "creating")(std::io::ErrorKind::AlreadyExists.into()));
+        }
+        let draft = Draft::create(disk, parent.unwrap_or(Path::new(".")), name)?;
+        let mut out = Vec::new();
+        let line = [header, b"\n"].concat();
+        let writer =
+            create(encoding, random_log_id()?, &line, created_at.get(), level, &mut out).map_err(invalid)?;
+        let written = Written { path: path.to_path_buf(), rows: 0, events: 0, size_bytes: 0 };
+        Ok(Self { draft, writer, batch: Checked::starting_at(0), out, written, unsynced: 0 })
+    }
+
+    /// Adds a row; the first one has seq 0 and the others follow.
+    ///
+    /// # Errors
+    /// [`Error::SeqMismatch`], [`Error::Io`], and [`Error::InvalidArgument`] for a row that no segment holds.
+    pub fn push(&mut self, row: &PhysicalRow<'_>) -> Result<()> {
+        self.push_parts(&[row.line().as_bytes()], row.first_seq(), row.next_seq(), row.last_time())
+    }
+
+    /// Adds a row of one event that stands in parts, as a migration delivers it.
+    ///
+    /// # Errors
+    /// As [`LogWriter::push`].
+    pub fn push_converted(&mut self, row: &TargetRow<'_>) -> Result<()> {
+        self.push_parts(&row.parts(), row.seq(), row.seq().get().saturating_add(1), row.time())
+    }
+
+    fn push_parts(&mut self, parts: &[&[u8]], first: Seq, next: u64, last_time: UnixMs) -> Result<()> {
+        let expected = self.batch.next_seq;
+        self.batch.push_parts(parts, first, next, last_time).map_err(|CheckedFault::Seq { actual }| {
+            Error::SeqMismatch {
+                id: self.written.path.display().to_string(),
+                expected,
+                index: usize::try_from(self.written.rows).unwrap_or(usize::MAX),
+                actual: actual.get(),
+            }
+        })?;
+        self.written.rows = self.written.rows.saturating_add(1);
+        if self.batch.content.len() >= WRITE_CONTENT { self.write_batch() } else { Ok(()) }
+    }
+
+    /// Events written so far.
+    #[must_use]
+    pub const fn events(&self) -> u64 {
+        self.batch.next_seq
+    }
+
+    /// Path under which the log will appear.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.draft.path()
+    }
+
+    /// Path under which the file stands until it is published.
+    #[must_use]
+    pub fn temporary(&self) -> &Path {
+        self.draft.temporary()
+    }
+
+    /// Writes what is left and syncs; [`LogWriter::publish`] then only gives the file its name. For a check in between.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn finish(&mut self) -> Result<()> {
+        self.write_batch()?;
+        self.draft.file().sync_all().map_err(Error::io(self.draft.temporary(), "syncing"))
+    }
+
+    /// Writes what is left, syncs, and publishes; then syncs the folders `above` the file's own, innermost first.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; of kind `AlreadyExists` if the name was taken meanwhile. Nothing is published then.
+    pub fn publish(mut self, above: &[&Path]) -> Result<Written> {
+        self.write_batch()?;
+        let mut written = self.written;
+        written.events = self.batch.next_seq;
+        let file = self.draft.publish(above)?;
+        written.size_bytes = file.stamp().map_err(Error::io(&written.path, "looking at"))?.size;
+        Ok(written)
+    }
+
+    fn write_batch(&mut self) -> Result<()> {
+        if !self.batch.marks.is_empty() {
+            self.writer.stage(&self.batch.batch(), &mut self.out).map_err(invalid)?;
+        }
+        let next = self.batch.next_seq;
+        self.batch.content.clear();
+        self.batch.marks.clear();
+        self.batch.next_seq = next;
+        self.draft.write(&self.out)?;
+        self.unsynced = self.unsynced.saturating_add(self.out.len() as u64);
+        self.out.clear();
+        let sync = self.unsynced >= SYNC_BYTES;
+        if sync {
+            self.draft.file().sync_data().map_err(Error::io(self.draft.temporary(), "syncing"))?;
+            self.unsynced = 0;
+        }
+        self.writer.accept(sync);
+        Ok(())
+    }
+}
+
+fn invalid(fault: Fault) -> Error {
+    Error::InvalidArgument { what: fault.to_string() }
+}
