@@ -6,6 +6,8 @@
 mod build;
 #[path = "spec_vectors/cases/mod.rs"]
 mod cases;
+#[path = "spec_vectors/closing.rs"]
+mod closing;
 #[path = "spec_vectors/hex.rs"]
 mod hex;
 #[path = "spec_vectors/markdown.rs"]
