@@ -22,6 +22,7 @@ mod v1;
 mod v1_to_v2;
 mod v2;
 mod verify;
+mod written;
 
 pub use self::migration::{Migration, Outcome};
 pub use self::refusal::{Class, Code, Detail, Refusal, Stage};
