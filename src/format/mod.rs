@@ -17,6 +17,7 @@ mod session_rules;
 mod surface;
 mod target;
 mod tools;
+pub mod upload;
 mod v0;
 mod v1;
 mod v1_to_v2;

@@ -149,6 +149,7 @@ impl<'t> PackedRun<'t> {
 
 /// What a physical row holds.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::large_enum_variant, reason = "it lives on the stack for one row")]
 pub(super) enum PhysicalRow<'t> {
     /// The event that its members are.
     Event,
