@@ -57,7 +57,8 @@ impl Case {
         let ran = self.on("recover", input, &["--json", "--salvage", out.to_str().unwrap()]);
         assert_eq!(fs::read(self.path(input)).unwrap(), before, "salvage leaves the log alone");
         let saved = fs::read(&out).unwrap_or_default();
-        let lines = saved.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()).map(<[u8]>::to_vec).collect();
+        let lines =
+            saved.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()).map(<[u8]>::to_vec).collect();
         (ran, lines)
     }
 }
@@ -96,19 +97,28 @@ fn r01_two_writers_used_the_same_numbers() {
         assert_eq!(&verified["rows"], rows);
         let damage = &verified["damage"][0];
         assert_eq!(damage["kind"], "repeat");
-        assert_eq!((&damage["expected"], &damage["got"]), (&check["values"]["expected_seq"], &check["values"]["got_seq"]));
+        assert_eq!(
+            (&damage["expected"], &damage["got"]),
+            (&check["values"]["expected_seq"], &check["values"]["got_seq"])
+        );
         if let Some(frame) = check["values"].get("frame_index") {
             assert_eq!(&damage["frame"], frame);
         }
         if let Some(before) = check["values"].get("rows_before") {
-            assert_eq!((&damage["rowsBefore"], &damage["rowsAfter"]), (before, &check["values"]["rows_after"]));
+            assert_eq!(
+                (&damage["rowsBefore"], &damage["rowsAfter"]),
+                (before, &check["values"]["rows_after"])
+            );
         }
         refuses_and_keeps(&case, file);
         let lenient = case.on("cat", file, &["--lenient", "--rows", "--no-header"]).expect(3);
         assert_eq!(lenient.lines().len() as u64, rows.as_u64().unwrap());
         let append = {
             let path = case.path(file);
-            seslog(&["append", path.to_str().unwrap()], b"{\"type\":\"plan/mode\",\"data\":{\"active\":true}}\n")
+            seslog(
+                &["append", path.to_str().unwrap()],
+                b"{\"type\":\"plan/mode\",\"data\":{\"active\":true}}\n",
+            )
         };
         append.expect(1);
 
@@ -136,7 +146,10 @@ fn r07_numbers_are_missing_in_the_middle() {
         assert_eq!((code, verified["state"].as_str()), (3, Some("corrupt")));
         let damage = &verified["damage"][0];
         assert_eq!(damage["kind"], "gap");
-        assert_eq!((&damage["expected"], &damage["got"]), (&check["values"]["expected_seq"], &check["values"]["got_seq"]));
+        assert_eq!(
+            (&damage["expected"], &damage["got"]),
+            (&check["values"]["expected_seq"], &check["values"]["got_seq"])
+        );
         if let Some(line) = check["values"].get("line") {
             assert_eq!(&damage["line"], line);
         }
@@ -144,7 +157,11 @@ fn r07_numbers_are_missing_in_the_middle() {
         assert!(verified["damage"][0]["message"].as_str().unwrap().contains("2 missing"));
         refuses_and_keeps(&case, file);
         let strict = case.on("cat", file, &["--no-header"]).expect(1);
-        assert_eq!(strict.lines().len() as u64, number(check, "rows_before_gap"), "and the error says that it is not all");
+        assert_eq!(
+            strict.lines().len() as u64,
+            number(check, "rows_before_gap"),
+            "and the error says that it is not all"
+        );
         let all = case.on("cat", file, &["--no-header", "--lenient"]).expect(3);
         assert_eq!(all.lines().len() as u64, number(check, "rows"));
         let (ran, saved) = case.salvage(file);
@@ -175,12 +192,19 @@ fn r10_torn_final_frame() {
             continue;
         }
         let torn = !values["torn_at"].is_null();
-        assert_eq!((code, verified["state"].as_str()), if torn { (3, Some("torn")) } else { (0, Some("ok")) }, "{file}");
+        assert_eq!(
+            (code, verified["state"].as_str()),
+            if torn { (3, Some("torn")) } else { (0, Some("ok")) },
+            "{file}"
+        );
         assert_eq!(verified["frames"], values["frames"]);
         assert_eq!(verified["rows"], values["rows_intact"]);
         if torn {
             assert_eq!(verified["tornAt"], values["torn_at"]);
-            assert_eq!(verified["tornBytes"].as_u64(), Some(number(check, "bytes") - number(check, "torn_at")));
+            assert_eq!(
+                verified["tornBytes"].as_u64(),
+                Some(number(check, "bytes") - number(check, "torn_at"))
+            );
             assert_eq!(verified["recoverableEvents"], values["rows_intact"]);
             assert_eq!(verified["damage"][0]["kind"], "torn");
         }
@@ -204,7 +228,10 @@ fn r10_torn_final_frame() {
             assert_eq!(answer["outcome"], "nothing");
         }
         assert_eq!(case.verify(file).0, 0, "{file}");
-        assert_eq!(case.on("stat", file, &["--json"]).expect(0).object()["eventCount"], values["rows_intact"]);
+        assert_eq!(
+            case.on("stat", file, &["--json"]).expect(0).object()["eventCount"],
+            values["rows_intact"]
+        );
     }
 }
 
@@ -219,7 +246,10 @@ fn r11_fused_rows_after_a_full_disk() {
             assert_eq!(verified["tornBytes"], check["values"]["torn_bytes"]);
             assert_eq!(verified["events"], check["values"]["rows_before"]);
             case.on("recover", file, &[]).expect(0);
-            assert_eq!(case.on("stat", file, &["--json"]).expect(0).object()["eventCount"], check["values"]["next_seq"]);
+            assert_eq!(
+                case.on("stat", file, &["--json"]).expect(0).object()["eventCount"],
+                check["values"]["next_seq"]
+            );
             continue;
         }
         let (code, verified) = case.verify(file);
@@ -228,7 +258,10 @@ fn r11_fused_rows_after_a_full_disk() {
         let damage = &verified["damage"];
         assert_eq!(damage.as_array().unwrap().len(), 1, "{damage}");
         assert_eq!(damage[0]["kind"], "fused rows");
-        assert_eq!((&damage[0]["line"], &damage[0]["at"]), (&check["values"]["line"], &check["values"]["line_offset"]));
+        assert_eq!(
+            (&damage[0]["line"], &damage[0]["at"]),
+            (&check["values"]["line"], &check["values"]["line_offset"])
+        );
         refuses_and_keeps(&case, file);
         let lenient = case.on("cat", file, &["--no-header", "--lenient"]).expect(3);
         assert_eq!(lenient.lines().len() as u64, number(check, "rows_intact"));
@@ -274,12 +307,20 @@ fn r20_empty_and_header_only() {
             let recovered = on(&["recover", name]);
             assert_eq!(recovered.code == 0, state == "ok", "{name}: {}", recovered.stderr);
             if state != "ok" {
-                assert!(!recovered.stderr.contains("generation"), "not a format version problem: {}", recovered.stderr);
+                assert!(
+                    !recovered.stderr.contains("generation"),
+                    "not a format version problem: {}",
+                    recovered.stderr
+                );
             }
         }
         let verified = seslog(&["verify", root.to_str().unwrap(), "--json"], b"").expect(3).json();
-        assert_eq!(verified.iter().filter(|row| row["state"] == "ok").count(), listed.iter().filter(|row| row["state"] == "ok").count());
-        let after: Vec<_> = tree(&root).into_iter().filter(|(path, _)| path.file_name().unwrap() != "session.lock").collect();
+        assert_eq!(
+            verified.iter().filter(|row| row["state"] == "ok").count(),
+            listed.iter().filter(|row| row["state"] == "ok").count()
+        );
+        let after: Vec<_> =
+            tree(&root).into_iter().filter(|(path, _)| path.file_name().unwrap() != "session.lock").collect();
         assert_eq!(after, before, "recover writes nothing where there is nothing");
     }
 }
@@ -305,7 +346,10 @@ fn r23_complete_frame_bad_checksum() {
         assert!(verified.get("tornAt").is_none(), "not torn: {verified}");
         let damage = &verified["damage"][0];
         assert_eq!(damage["kind"], "checksum");
-        assert_eq!((&damage["frame"], &damage["at"]), (&check["values"]["undecodable_frames"][0], &check["values"]["bad_frame_at"]));
+        assert_eq!(
+            (&damage["frame"], &damage["at"]),
+            (&check["values"]["undecodable_frames"][0], &check["values"]["bad_frame_at"])
+        );
         let lenient = case.on("cat", file, &["--no-header", "--lenient"]).expect(3);
         assert_eq!(lenient.lines().len() as u64, number(check, "good_rows"), "{file}");
         let (ran, saved) = case.salvage(file);
@@ -346,7 +390,10 @@ fn r25_magic_inside_frame() {
             assert_eq!(verified["damage"].as_array().unwrap().len(), 1, "the only damaged row");
             let damage = &verified["damage"][0];
             assert_eq!(damage["kind"], "not UTF-8");
-            assert_eq!((&damage["seq"], &damage["textAt"]), (&check["values"]["damaged_row_seq"], &check["values"]["damaged_row_text_offset"]));
+            assert_eq!(
+                (&damage["seq"], &damage["textAt"]),
+                (&check["values"]["damaged_row_seq"], &check["values"]["damaged_row_text_offset"])
+            );
             case.on("cat", file, &[]).expect(1);
             let events = case.on("cat", file, &["--no-header", "--lenient"]).expect(3);
             assert_eq!(events.lines().len() as u64, number(check, "good_rows"));
@@ -374,7 +421,10 @@ fn r28_five_thousand_frames() {
     let (code, verified) = case.verify(many);
     assert_eq!((code, &verified["frames"], &verified["rows"]), (0, &Value::from(5001), &Value::from(5000)));
     let stat = case.on("stat", many, &["--json", "--count"]).expect(0).object();
-    assert_eq!((&stat["eventCount"], &stat["frames"], &stat["events"]), (&Value::from(5000), &Value::from(5001), &Value::from(5000)));
+    assert_eq!(
+        (&stat["eventCount"], &stat["frames"], &stat["events"]),
+        (&Value::from(5000), &Value::from(5001), &Value::from(5000))
+    );
     if has_program("sha256sum") {
         let path = case.root.scratch().join("rows");
         fs::write(&path, &text).unwrap();
@@ -386,7 +436,8 @@ fn r28_five_thousand_frames() {
     }
     // No buffer is kept for each frame: this much address space is enough for all 5,000.
     let path = case.path(many);
-    let limited = format!("ulimit -v 131072; exec '{}' cat '{}'", env!("CARGO_BIN_EXE_seslog"), path.display());
+    let limited =
+        format!("ulimit -v 131072; exec '{}' cat '{}'", env!("CARGO_BIN_EXE_seslog"), path.display());
     let output = std::process::Command::new("sh").args(["-c", &limited]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
@@ -404,7 +455,9 @@ fn r37_two_generations_and_strays() {
         let found = listed.iter().find(|row| row["id"] == session["id"]).unwrap();
         assert_eq!((&found["generation"], &found["eventCount"]), (&session["generation"], &session["rows"]));
         assert!(found["path"].as_str().unwrap().ends_with(session["current"].as_str().unwrap()));
-        let stat = seslog(&["--root", root_arg, "stat", session["id"].as_str().unwrap(), "--json"], b"").expect(0).object();
+        let stat = seslog(&["--root", root_arg, "stat", session["id"].as_str().unwrap(), "--json"], b"")
+            .expect(0)
+            .object();
         let older = stat.get("older").map_or(0, |older| older.as_array().unwrap().len());
         assert_eq!(older, session["older"].as_array().unwrap().len());
     }
@@ -420,7 +473,11 @@ fn r37_two_generations_and_strays() {
         .collect();
     assert_eq!(strays.len() as u64, number(&case.checks[0], "strays"), "{strays:?}");
     let told = seslog(&["verify", root_arg], b"").expect(0);
-    assert!(told.text().contains("left over from an interrupted write: session.v2.jsonl.zstd.9f3a1c0b2d4e.tmp"), "{}", told.text());
+    assert!(
+        told.text().contains("left over from an interrupted write: session.v2.jsonl.zstd.9f3a1c0b2d4e.tmp"),
+        "{}",
+        told.text()
+    );
 
     let one = "session-00000000-0000-4000-8000-000000000001";
     let rows = |args: &[&str]| {
@@ -445,7 +502,9 @@ fn r40_version_disagrees_with_name() {
     assert_eq!(listed.len(), sessions.len());
     for session in sessions {
         let id = session["id"].as_str().unwrap();
-        let of = |rows: &[Value]| rows.iter().find(|row| row["path"].as_str().unwrap().contains(id)).unwrap().clone();
+        let of = |rows: &[Value]| {
+            rows.iter().find(|row| row["path"].as_str().unwrap().contains(id)).unwrap().clone()
+        };
         let (row, checked) = (of(&listed), of(&verified));
         let state = match session["state"].as_str().unwrap() {
             "healthy" => "ok",
@@ -470,7 +529,10 @@ fn r40_version_disagrees_with_name() {
             _ => assert_eq!(row["eventCount"], session["rows"]),
         }
     }
-    let raw = case.on("cat", input(&case.checks[1]), &["--rows", "--no-header"]).expect(3).says("the name says generation v2");
+    let raw = case
+        .on("cat", input(&case.checks[1]), &["--rows", "--no-header"])
+        .expect(3)
+        .says("the name says generation v2");
     assert_eq!(raw.lines().len() as u64, number(&case.checks[1], "rows"));
     // Named by its path, a file without a canonical name is judged by its content.
     let odd = "root/--home-dev-demo--/session-00000000-0000-4000-8000-000000000003/session.v02.jsonl.zstd";
@@ -494,7 +556,10 @@ fn r43_unknown_required_event() {
                 assert!(error.contains("acme-plugin/status") && error.contains("event 3"), "{error}");
                 assert!(!error.contains("corrupt"), "{error}");
                 let damage = &verified["damage"][0];
-                assert_eq!((damage["kind"].as_str(), &damage["seq"]), (Some("unknown type"), &check["values"]["unknown_seq"]));
+                assert_eq!(
+                    (damage["kind"].as_str(), &damage["seq"]),
+                    (Some("unknown type"), &check["values"]["unknown_seq"])
+                );
                 let refused = case.on("cat", file, &["--current"]).expect(1);
                 assert!(refused.stdout.is_empty());
                 assert!(!refused.stderr.contains("corrupt"), "{}", refused.stderr);
@@ -551,11 +616,15 @@ fn r65_ids_that_climb_out() {
         on(&["recover", id]).expect(0);
         let out = case.root.scratch().join("out.jsonl");
         on(&["convert", id, out.to_str().unwrap(), "--encoding", "plain"]).expect(0);
-        on(&["recover", id, "--salvage", case.root.scratch().join("saved.jsonl").to_str().unwrap()]).expect(0);
+        on(&["recover", id, "--salvage", case.root.scratch().join("saved.jsonl").to_str().unwrap()])
+            .expect(0);
         fs::remove_file(&out).unwrap();
         fs::remove_file(case.root.scratch().join("saved.jsonl")).unwrap();
     }
-    let after: Vec<_> = tree(case.root.scratch()).into_iter().filter(|(path, _)| path.file_name().unwrap() != "session.lock").collect();
+    let after: Vec<_> = tree(case.root.scratch())
+        .into_iter()
+        .filter(|(path, _)| path.file_name().unwrap() != "session.lock")
+        .collect();
     assert_eq!(after, around, "nothing else was written anywhere");
 }
 
@@ -571,18 +640,28 @@ fn r72_lone_surrogate_escapes() {
             assert_eq!((code, &verified["rows"]), (0, &check["values"]["rows"]));
             assert_eq!(case.on("cat", file, &[]).expect(0).stdout, source);
             assert_eq!(case.on("cat", file, &["--rows"]).expect(0).stdout, source);
-            assert_eq!(case.on("stat", file, &["--json"]).expect(0).object()["eventCount"], check["values"]["rows"]);
+            assert_eq!(
+                case.on("stat", file, &["--json"]).expect(0).object()["eventCount"],
+                check["values"]["rows"]
+            );
             for encoding in ["indexed", "zstd"] {
                 let out = case.root.scratch().join(format!("{}.{encoding}", file.replace('/', "_")));
                 case.on("convert", file, &[out.to_str().unwrap(), "--encoding", encoding]).expect(0);
-                assert_eq!(seslog(&["cat", out.to_str().unwrap()], b"").expect(0).stdout, source, "{encoding}");
+                assert_eq!(
+                    seslog(&["cat", out.to_str().unwrap()], b"").expect(0).stdout,
+                    source,
+                    "{encoding}"
+                );
             }
         } else {
             assert_eq!((code, verified["state"].as_str()), (3, Some("corrupt")));
             assert_eq!(verified["damage"].as_array().unwrap().len(), 1);
             let damage = &verified["damage"][0];
             assert_eq!(damage["kind"], "not UTF-8");
-            assert_eq!((&damage["line"], &damage["at"]), (&check["values"]["line"], &check["values"]["line_offset"]));
+            assert_eq!(
+                (&damage["line"], &damage["at"]),
+                (&check["values"]["line"], &check["values"]["line_offset"])
+            );
             refuses_and_keeps(&case, file);
             let lenient = case.on("cat", file, &["--no-header", "--lenient"]).expect(3);
             assert_eq!(rows(&lenient), number(check, "rows_intact"));
@@ -618,12 +697,18 @@ fn r74_one_bad_file_in_root() {
     assert_eq!(rows(healthy, &["--no-header"]).expect(0).lines().len() as u64, number(healthy, "rows"));
     let marked = &case.checks[2];
     rows(marked, &[]).expect(1).says("not JSON");
-    assert_eq!(rows(marked, &["--no-header", "--rows", "--lenient"]).expect(3).lines().len() as u64, number(marked, "rows"));
+    assert_eq!(
+        rows(marked, &["--no-header", "--rows", "--lenient"]).expect(3).lines().len() as u64,
+        number(marked, "rows")
+    );
     let (ran, saved) = case.salvage(input(marked));
     ran.expect(3);
     assert!(saved.iter().all(|line| line.starts_with(b"{")), "no mark in what is written anew");
     let headless = &case.checks[3];
-    assert_eq!(rows(headless, &["--no-header", "--rows", "--lenient"]).expect(3).lines().len() as u64, number(headless, "rows"));
+    assert_eq!(
+        rows(headless, &["--no-header", "--rows", "--lenient"]).expect(3).lines().len() as u64,
+        number(headless, "rows")
+    );
     let (ran, saved) = case.salvage(input(headless));
     assert_eq!(ran.expect(3).object()["hasHeader"], false, "no id is made up");
     assert_eq!(saved.len() as u64, number(headless, "rows"));
@@ -633,7 +718,8 @@ fn r74_one_bad_file_in_root() {
         let path = case.path(input(check));
         seslog(&["append", path.to_str().unwrap()], b"{\"type\":\"plan/mode\",\"data\":{}}\n").expect(1);
     }
-    let after: Vec<_> = tree(&root).into_iter().filter(|(path, _)| path.file_name().unwrap() != "session.lock").collect();
+    let after: Vec<_> =
+        tree(&root).into_iter().filter(|(path, _)| path.file_name().unwrap() != "session.lock").collect();
     assert_eq!(after, before);
 }
 
@@ -652,7 +738,10 @@ fn every_case_is_tested_here() {
     copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/cases"), &ours);
     copy(&shared.join("cases"), &theirs);
     let strip = |dir: &Path| -> Vec<_> {
-        tree(dir).into_iter().map(|(path, bytes)| (path.strip_prefix(dir).unwrap().to_path_buf(), bytes)).collect()
+        tree(dir)
+            .into_iter()
+            .map(|(path, bytes)| (path.strip_prefix(dir).unwrap().to_path_buf(), bytes))
+            .collect()
     };
     assert!(strip(&ours) == strip(&theirs), "tests/data/cases is a copy of ../shared/cases");
 }

@@ -58,7 +58,14 @@ impl Ran {
     /// Checks the exit status.
     #[track_caller]
     pub(crate) fn expect(self, code: i32) -> Self {
-        assert_eq!(self.code, code, "{}\n{}\n{}", self.what, String::from_utf8_lossy(&self.stdout), self.stderr);
+        assert_eq!(
+            self.code,
+            code,
+            "{}\n{}\n{}",
+            self.what,
+            String::from_utf8_lossy(&self.stdout),
+            self.stderr
+        );
         self
     }
 
@@ -76,7 +83,9 @@ impl Ran {
     /// Lines of stdout as JSON objects.
     #[track_caller]
     pub(crate) fn json(&self) -> Vec<Value> {
-        let parse = |line: &[u8]| serde_json::from_slice(line).unwrap_or_else(|error| panic!("{error}: {}", self.text()));
+        let parse = |line: &[u8]| {
+            serde_json::from_slice(line).unwrap_or_else(|error| panic!("{error}: {}", self.text()))
+        };
         self.lines().into_iter().map(parse).collect()
     }
 
@@ -174,7 +183,10 @@ pub(crate) fn row(seq: u64) -> String {
     let noise = (0..4_u64).fold(String::new(), |text, part| {
         format!("{text}{:016x}", (seq * 4 + part + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29))
     });
-    format!("{{\"type\":\"plan/mode\",\"seq\":{seq},\"time\":{},\"data\":{{\"active\":true,\"n\":{seq},\"x\":\"{noise}\"}}}}\n", 1_700_000_000_000 + seq)
+    format!(
+        "{{\"type\":\"plan/mode\",\"seq\":{seq},\"time\":{},\"data\":{{\"active\":true,\"n\":{seq},\"x\":\"{noise}\"}}}}\n",
+        1_700_000_000_000 + seq
+    )
 }
 
 /// Copies a file or a folder with everything in it, writable.

@@ -378,7 +378,7 @@ impl<'a> Printer<'a> {
 
     fn show_header(&mut self, line: &[u8]) -> Result<ControlFlow<()>, Failure> {
         if !self.args.no_header {
-            self.out.row(line)?;
+            self.out.log_row(line)?;
         }
         Ok(if self.left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     }
@@ -391,7 +391,7 @@ impl<'a> Printer<'a> {
         }
         let left = usize::try_from(self.left).unwrap_or(usize::MAX);
         for line in self.ring.into_iter().flatten().take(left) {
-            self.out.bytes(&line)?;
+            self.out.log_row(&line)?;
         }
         self.out.flush()
     }
@@ -437,12 +437,11 @@ impl<'a> Printer<'a> {
             if tail > 0 {
                 kept.clear();
                 kept.extend_from_slice(line);
-                kept.push(b'\n');
                 ring.push_back(kept);
             }
             return Ok(ControlFlow::Continue(()));
         }
-        self.out.row(line)?;
+        self.out.log_row(line)?;
         self.left = self.left.saturating_sub(1);
         Ok(if self.left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     }

@@ -1,6 +1,7 @@
 //! What goes out: data on a locked, buffered stdout, talk on stderr. Nothing from a log drives a terminal.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 use std::io::{self, BufWriter, IsTerminal as _, StdoutLock, Write as _};
 use std::path::Path;
 
@@ -45,6 +46,25 @@ impl Out {
     pub(crate) fn row(&mut self, line: &[u8]) -> Result<(), Failure> {
         self.bytes(line)?;
         self.bytes(b"\n")
+    }
+
+    /// Writes a log line for whoever reads it: as it is, but for a terminal with what could drive it as JSON escapes.
+    pub(crate) fn log_row(&mut self, line: &[u8]) -> Result<(), Failure> {
+        if !self.is_terminal || line.iter().all(|byte| (b' '..0x7f).contains(byte)) {
+            return self.row(line);
+        }
+        let text = String::from_utf8_lossy(line);
+        let mut shown = String::with_capacity(text.len());
+        for char in text.chars() {
+            // What `clean` changes is what must not reach a terminal; inside a JSON string the escape means the same.
+            match clean(char.encode_utf8(&mut [0; 4])) {
+                Cow::Owned(changed) if !changed.contains(char) => {
+                    let _ = write!(shown, "\\u{:04x}", u32::from(char));
+                }
+                _ => shown.push(char),
+            }
+        }
+        self.line(&shown)
     }
 
     /// Writes a line for people.
