@@ -14,7 +14,7 @@ use crate::limits::Limits;
 /// Bytes that one look at the end of a file reads first: most trailers and last rows lie in one page.
 const NEAR: u64 = 4 << 10;
 /// Bytes at the end of a file in which the last frame or row is searched before the forward walk has to answer.
-const FAR: u64 = 60 << 10;
+pub(super) const FAR: u64 = 60 << 10;
 
 /// What the two ends of a log say.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -55,6 +55,30 @@ const _: () = {
     assert!(offset_of!(RawTrailer, body_crc) == 48 && offset_of!(RawTrailer, trailer_crc) == CRC_COVERS);
 };
 
+/// Name, offset and size of each member, in order.
+pub(super) const MEMBERS: [(&str, usize, usize); 13] = {
+    macro_rules! members {
+        ($($name:ident: $type:ty,)*) => {
+            [$((stringify!($name), offset_of!(RawTrailer, $name), size_of::<$type>()),)*]
+        };
+    }
+    members! {
+        magic: [u8; 2],
+        version: u8,
+        flags: u8,
+        segment: U32Le,
+        events: U32Le,
+        prev_crc: U32Le,
+        next_seq: U64Le,
+        last_time: I64Le,
+        body_len: U32Le,
+        unsynced: U32Le,
+        skip: U64Le,
+        body_crc: U32Le,
+        trailer_crc: U32Le,
+    }
+};
+
 /// A random, non-zero number that every trailer of one file is sealed with.
 ///
 /// Bytes of another life of the file, or of another file, never pass for its own: their CRC started elsewhere.

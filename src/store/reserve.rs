@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::handle::take_lock;
+use super::handle::take_lock_in;
 use super::layout::{LOCK_NAME, log_name, printable, session_path};
 use super::lease::{Claim, Pending};
 use super::log_writer::{LogWriter, Written};
@@ -44,7 +44,7 @@ impl FileStore {
             return Err(exists());
         }
         create_dirs(&**self.shared().disk(), &folder)?;
-        let lock = take_lock(self.shared(), &folder, claim.shown_id())?;
+        let lock = take_lock_in(&**self.shared().disk(), &folder, claim.shown_id())?;
         // Somebody may have been faster between the look and the lock.
         if self.shared().is_stored(id)? {
             return Err(exists());

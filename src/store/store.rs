@@ -13,15 +13,17 @@ use parking_lot::Mutex;
 use super::append::Durability;
 use super::events::Events;
 use super::folder::Folder;
-use super::handle::{SessionAccess, SessionHandle, needs_migration};
+use super::handle::{SessionAccess, SessionHandle};
 use super::layout::{is_flat_log, printable, session_dir_name, session_path};
 use super::lease::{Claim, Claims, Pending};
 use super::log_file::{LogFile, ReadMode};
 use super::range::read_range;
+use super::restore::{restore, restore_range};
 use super::snapshot::{Snapshot, State, header_error};
 use crate::container::disk::{Disk, FileKind, OsDisk};
 use crate::container::{Encoding, LEVEL_DEFAULT};
 use crate::error::{Error, Result};
+use crate::format::catalog::{Classified, classify};
 use crate::json::Text;
 use crate::limits::Limits;
 use crate::row::{Header, Seeding};
@@ -196,22 +198,13 @@ impl FileStore {
             Snapshot { error: Some(error), .. } => return Err(error),
             Snapshot { .. } => return Err(Error::NotFound { id: printable(id) }),
         };
-        if header.generation() != Generation::CURRENT {
-            return Err(Error::NeedsMigration {
-                path: snapshot.path,
-                stored: header.generation(),
-                newest: Generation::CURRENT,
-            });
-        }
-        let inherited = match header.seeding() {
-            Seeding::Unseeded => 0,
-            // The marker of the cut stands somewhere in the log.
+        let (header, inherited) = match (header.seeding(), header.generation()) {
+            (Seeding::Unseeded, Generation::CURRENT) => (header, 0),
+            // Where the cut stands in the current generation, only the events tell.
             _ => {
                 let log = self.shared.open_log(&folder.path)?;
-                let options = super::scan::ScanOptions::STRICT;
-                let report = super::scan::scan(&log, options, &mut |_| Ok(ControlFlow::Continue(())))?;
-                report.require(&log)?;
-                report.inherited
+                let restored = restore(&log, &mut |_| ControlFlow::Continue(()))?;
+                (current_header(&log)?, restored.inherited)
             }
         };
         Ok(SessionHandle::for_reading(shared, header, inherited, folder.path))
@@ -396,12 +389,10 @@ impl Shared {
 
     /// Reads events `[from, to)` of a log into `events`, and returns how many the log has.
     pub(super) fn read_range(&self, log: &LogFile, from: u64, to: u64, events: &mut Events) -> Result<u64> {
-        let (header, found) = read_range(log, from, to, events)?;
-        match header {
-            Some(header) if header.generation() != Generation::CURRENT => {
-                Err(needs_migration(log, header.generation()))
-            }
-            _ => Ok(found),
+        if log.generation()? == Generation::CURRENT {
+            read_range(log, from, to, events)
+        } else {
+            restore_range(log, from, to, events).map(|restored| restored.events)
         }
     }
 
@@ -521,6 +512,16 @@ fn refuse_doubles(snapshots: &mut [Snapshot]) {
                 snapshot.state = State::Refused;
                 snapshot.error = Some(Error::DuplicateId { id, first, second });
             }
+        }
+    }
+}
+
+/// The header of a log as it reads in the current generation.
+fn current_header(log: &LogFile) -> Result<Header> {
+    match classify(&log.header_line()?, log.limits()) {
+        Classified::Current(header) | Classified::MigrationRequired { header, .. } => Ok(header),
+        Classified::Refused { refusal, .. } => {
+            Err(Error::Refused { path: log.path().to_path_buf(), source: refusal })
         }
     }
 }

@@ -175,9 +175,8 @@ pub(crate) fn next_step(error: &Error) -> Option<String> {
         Error::TornTail { path, .. } => {
             format!("the next append repairs it; `seslog recover {}` does it now", quoted(path))
         }
-        Error::NeedsMigration { path, .. } => format!(
-            "this build does not convert older generations yet; `cat`, `stat`, `verify`, `recover` and `convert` work on {} \
-             as it is",
+        Error::Refused { path, .. } => format!(
+            "the log stays as it is; `cat`, `stat`, `verify`, `recover` and `convert` work on {} in its own generation",
             quoted(path)
         ),
         Error::FormatUnsupported { path, .. } => {
