@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use super::program::{Root, command, row, run, seslog, tree};
+use super::program::{Root, command, expect_tree, row, run, seslog, tree};
 
 #[test]
 fn usage_errors_exit_with_2_and_help_and_version_with_0() {
@@ -241,7 +241,7 @@ fn stat_counts_names_the_holder_of_the_lock_and_reads_only() {
         (&2.into(), &7.into(), &7.into(), &7.into())
     );
     assert!(stat.get("lock").is_none() && stat.get("older").is_none() && stat.get("error").is_none());
-    assert_eq!(tree(&root.path()), before);
+    expect_tree(&root.path(), &before);
 
     let mut writer = root.spawn(&["append", "s"]);
     let pid = writer.id();

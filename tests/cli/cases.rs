@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::program::{Ran, Root, copy, has_program, seslog, tree};
+use super::program::{Ran, Root, copy, expect_tree, has_program, seslog, tree};
 
 /// Name of a case's folder, by its number.
 fn folder(number: &str) -> PathBuf {
@@ -78,11 +78,7 @@ fn refuses_and_keeps(case: &Case, file: &str) {
     case.on("recover", file, &["--dry-run"]).expect(1);
     let ran = case.on("recover", file, &[]).expect(1).says("next: ");
     assert!(ran.stderr.contains("--salvage"), "{}", ran.stderr);
-    let after = tree(&case.root.path());
-    let logs = |tree: Vec<(PathBuf, Vec<u8>)>| -> Vec<_> {
-        tree.into_iter().filter(|(path, _)| path.file_name().unwrap() != "session.lock").collect()
-    };
-    assert_eq!(logs(after), logs(before));
+    expect_tree(&case.root.path(), &before);
 }
 
 #[test]
@@ -319,9 +315,7 @@ fn r20_empty_and_header_only() {
             verified.iter().filter(|row| row["state"] == "ok").count(),
             listed.iter().filter(|row| row["state"] == "ok").count()
         );
-        let after: Vec<_> =
-            tree(&root).into_iter().filter(|(path, _)| path.file_name().unwrap() != "session.lock").collect();
-        assert_eq!(after, before, "recover writes nothing where there is nothing");
+        expect_tree(&root, &before);
     }
 }
 
@@ -488,7 +482,7 @@ fn r37_two_generations_and_strays() {
     assert_eq!(rows(&[one]), number(&case.checks[1], "rows_default"));
     let old = root.join("--home-dev-demo--").join(one).join("session.jsonl.zstd");
     assert_eq!(rows(&[old.to_str().unwrap()]), number(&case.checks[1], "rows_generation_0"));
-    assert_eq!(tree(&root), before, "reading verbs never write below the root");
+    expect_tree(&root, &before);
 }
 
 #[test]
@@ -621,11 +615,7 @@ fn r65_ids_that_climb_out() {
         fs::remove_file(&out).unwrap();
         fs::remove_file(case.root.scratch().join("saved.jsonl")).unwrap();
     }
-    let after: Vec<_> = tree(case.root.scratch())
-        .into_iter()
-        .filter(|(path, _)| path.file_name().unwrap() != "session.lock")
-        .collect();
-    assert_eq!(after, around, "nothing else was written anywhere");
+    expect_tree(case.root.scratch(), &around);
 }
 
 #[test]
@@ -695,6 +685,12 @@ fn r74_one_bad_file_in_root() {
     let rows = |check: &Value, args: &[&str]| case.on("cat", input(check), args);
     let healthy = &case.checks[1];
     assert_eq!(rows(healthy, &["--no-header"]).expect(0).lines().len() as u64, number(healthy, "rows"));
+    let path = case.path(input(healthy));
+    let appended =
+        seslog(&["append", path.to_str().unwrap(), "--json"], b"{\"type\":\"plan/mode\",\"data\":{}}\n")
+            .expect(0)
+            .object();
+    assert_eq!(appended["nextSeq"].as_u64(), Some(number(healthy, "next_seq") + 1));
     let marked = &case.checks[2];
     rows(marked, &[]).expect(1).says("not JSON");
     assert_eq!(
@@ -718,9 +714,7 @@ fn r74_one_bad_file_in_root() {
         let path = case.path(input(check));
         seslog(&["append", path.to_str().unwrap()], b"{\"type\":\"plan/mode\",\"data\":{}}\n").expect(1);
     }
-    let after: Vec<_> =
-        tree(&root).into_iter().filter(|(path, _)| path.file_name().unwrap() != "session.lock").collect();
-    assert_eq!(after, before);
+    expect_tree(&root, &before);
 }
 
 #[test]

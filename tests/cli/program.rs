@@ -221,6 +221,22 @@ pub(crate) fn tree(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     found
 }
 
+/// Checks that a folder holds what it held before, lock files aside.
+#[track_caller]
+pub(crate) fn expect_tree(dir: &Path, before: &[(PathBuf, Vec<u8>)]) {
+    let logs = |tree: &[(PathBuf, Vec<u8>)]| -> Vec<(PathBuf, Vec<u8>)> {
+        tree.iter().filter(|(path, _)| path.file_name().unwrap() != "session.lock").cloned().collect()
+    };
+    let (before, after) = (logs(before), logs(&tree(dir)));
+    let changed: Vec<&PathBuf> = before
+        .iter()
+        .filter(|file| !after.contains(file))
+        .chain(after.iter().filter(|file| !before.contains(file)))
+        .map(|(path, _)| path)
+        .collect();
+    assert!(changed.is_empty(), "changed: {changed:?}");
+}
+
 /// Whether a program can be started.
 pub(crate) fn has_program(name: &str) -> bool {
     let found = Command::new(name).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();

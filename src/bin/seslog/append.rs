@@ -7,7 +7,7 @@ use std::sync::Arc;
 use seslog::Error;
 use seslog::row::{Draft, RowFault};
 use seslog::store::{Durability, FileStore, SessionHandle, StoreOptions};
-use seslog::units::Seq;
+use seslog::units::{Generation, Seq};
 
 use crate::failure::{Done, Failure, Outcome};
 use crate::json::Object;
@@ -92,12 +92,22 @@ fn open(root: &Root, target: &Target, options: StoreOptions) -> Result<Arc<Sessi
     drop(log);
     let snapshot = target.snapshot(root)?;
     let handle = store.open_folder(&folder)?;
-    if let Some(Error::TornTail { offset, torn, .. }) = snapshot.error {
-        talk::note(&format!(
+    match (snapshot.error, snapshot.generation) {
+        (error, Some(stored)) if stored < Generation::CURRENT => {
+            let end =
+                if error.is_some() { ", without the end that an earlier append left unfinished" } else { "" };
+            talk::note(&format!(
+                "{}: converted to generation {} beside it{end}",
+                path.display(),
+                Generation::CURRENT
+            ));
+        }
+        (Some(Error::TornTail { offset, torn, .. }), _) => talk::note(&format!(
             "{}: the first append sets {} aside, from byte {offset} on, that an earlier one left unfinished",
             path.display(),
             counted(torn, "byte", "bytes")
-        ));
+        )),
+        _ => {}
     }
     Ok(handle)
 }
