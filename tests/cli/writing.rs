@@ -99,6 +99,8 @@ fn a_bad_row_stores_nothing_of_its_batch_and_names_its_line() {
         ("{\"type\":\"plan/mode\",\"seq\":999,\"data\":{}}\n", "seq 999"),
         ("{\"type\":\"plan/mode\",\"seq\":0,\"data\":{}}\n", "seq 0"),
         ("{\"type\":\"plan/mode\",\"data\":{},\"x\":1}\n", "member"),
+        ("{\"type\":\"acme/\\u001b[2J\",\"data\":{}}\n", "not known"),
+        ("{\"type\":\"acme/status\",\"data\":{}}\n", "acme/status"),
         ("{\"type\":\"session\",\"version\":2,\"id\":\"s\"}\n", "member"),
         ("{\"type\":\"plan/mode\",\"data\":{},\"sourceEventSeqs\":[800]}\n", "sourceEventSeqs"),
     ] {
@@ -120,6 +122,7 @@ fn a_bad_row_stores_nothing_of_its_batch_and_names_its_line() {
             "what came before is acknowledged and stays"
         );
     }
+    root.run_with(&["append", "s"], b"{\"type\":\"acme/status\",\"data\":{},\"ignorable\":true}\n").expect(0);
     root.run_with(&["append", "nobody"], b"").expect(1);
     let loose = root.scratch().join("loose.jsonl");
     copy(&root.log("s"), &loose);

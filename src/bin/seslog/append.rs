@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use seslog::Error;
 use seslog::row::{Draft, RowFault};
+use seslog::store::layout::printable;
 use seslog::store::{Durability, FileStore, SessionHandle, StoreOptions};
 use seslog::units::{Generation, Seq};
 
@@ -15,6 +16,7 @@ use crate::new::now;
 use crate::out::{Out, counted, talk};
 use crate::root::{LIMITS, Root};
 use crate::target::Target;
+use crate::vocabulary::is_known;
 
 /// Appends rows from stdin, one JSON object a line. "seq" and "time" may be left out and are filled in.
 ///
@@ -195,6 +197,14 @@ impl Batch {
     fn push(&mut self, line: &[u8], number: u64, next_seq: u64) -> Result<(), Failure> {
         let bad = |fault: RowFault| bad_row(number, fault);
         let draft = Draft::parse(line, &LIMITS).map_err(bad)?;
+        if !draft.is_ignorable() && !is_known(Generation::CURRENT, draft.event_type()) {
+            // Stored, it would keep every later reader from interpreting the log.
+            let name = printable(&draft.event_type().to_text());
+            return Err(Failure::new(
+                format!("standard input, line {number}: the event type {name} is not known to this build"),
+                "correct the type, or add \"ignorable\":true if readers may pass over it; nothing of the batch was stored",
+            ));
+        }
         let seq = next_seq.saturating_add(self.ends.len() as u64);
         let seq = Seq::new(seq).ok_or_else(|| {
             Failure::new(

@@ -123,10 +123,7 @@ mod tests {
         inner.number("pid", 7);
         let mut object = Object::new();
         object.text("id", &lone).opt_number("none", None).flag("isSeeded", false).object("lock", inner);
-        object
-            .numbers("seqs", &[1, 2])
-            .paths("older", &["x\u{1b}"])
-            .objects("damage", std::iter::once(Object::new()));
+        object.paths("older", &["x\u{1b}"]).objects("damage", std::iter::once(Object::new()));
         assert_eq!(
             String::from_utf8(object.into_line()).unwrap(),
             "{\"id\":\"a\\ud83d\",\"isSeeded\":false,\"lock\":{\"pid\":7},\"older\":[\"x\\u001b\"],\"damage\":[{}]}\n"

@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use seslog::container::disk::{Disk, FileKind, OsDisk};
 use seslog::container::{Detected, Encoding, Skim};
-use seslog::row::Header;
+use seslog::row::{Header, HeaderFault};
 use seslog::store::layout::{Beside, is_flat_log, is_project_dir_name, parse_log_name};
 use seslog::store::{
     FINDINGS_MAX, Finding, Folder, Item, LogFile, ReadMode, Report, ScanOptions, State, Verdict, scan,
 };
 use seslog::units::Generation;
-use seslog::{Error, Unsupported};
+use seslog::{Damage, Error, Unsupported};
 
 use crate::failure::{Done, Failure, Outcome, tell};
 use crate::json::Object;
@@ -408,7 +408,11 @@ impl<'a> Checker<'a> {
             let reason = Unsupported::EventType { seq: unknown.seq, event_type: unknown.event_type.clone() };
             error = Some(Error::FormatUnsupported { path: path.to_path_buf(), reason });
         }
-        let header_generation = report.header.as_ref().map(Header::generation);
+        let newer = report.findings.iter().find_map(|finding| match finding.damage {
+            Damage::Header(HeaderFault::Newer { version }) => Some(Generation::new(version)),
+            _ => None,
+        });
+        let header_generation = report.header.as_ref().map(Header::generation).or(newer);
         let first = report.findings.first().map(|finding: &Finding| finding.at);
         let torn = report
             .tail
