@@ -24,6 +24,7 @@ pub mod fuzzing;
 pub mod json;
 pub mod limits;
 pub mod row;
+pub mod session;
 pub mod store;
 pub mod stream;
 pub mod units;

@@ -2,11 +2,10 @@
 //!
 //! `tests/independent/decode.py` is that reader. Without Python the tests say that they were skipped.
 
-mod common;
-
 #[path = "spec_vectors/build.rs"]
 #[expect(dead_code, reason = "the vectors' own test builds with it")]
 mod build;
+mod common;
 #[path = "spec_vectors/hex.rs"]
 #[expect(dead_code, reason = "the vectors' own test writes dumps")]
 mod hex;

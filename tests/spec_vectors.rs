@@ -10,6 +10,8 @@ mod cases;
 mod hex;
 #[path = "spec_vectors/markdown.rs"]
 mod markdown;
+#[path = "spec_vectors/migration.rs"]
+mod migration;
 #[path = "spec_vectors/outcome.rs"]
 mod outcome;
 #[path = "spec_vectors/row_tables.rs"]

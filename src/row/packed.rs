@@ -343,7 +343,10 @@ fn wrong<const N: usize>(fields: &Fields<'_, N>, member: Member) -> PackedFault 
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::row::samples;
 
     const LIMITS: Limits = Limits::DEFAULT;
 
@@ -499,6 +502,23 @@ mod tests {
                 ["foreign", "id", "texts", "seq"]
                     .contains(&std::str::from_utf8(name.of(line.as_bytes())).unwrap())
             );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_run_expands_packs_again_and_ends_where_numbers_do(
+            runs in prop::collection::vec((samples::string(), -9_i64..9), 1..9),
+            time0 in prop_oneof![-9_i64..9, Just(9_007_199_254_740_000), Just(-9_007_199_254_740_000)],
+        ) {
+            let texts: Vec<_> = runs.iter().map(|(text, _)| text.as_str()).collect();
+            let gaps: Vec<_> = runs.iter().skip(1).map(|(_, gap)| gap.to_string()).collect();
+            let data = format!(
+                r#"{{"turn":1,"step":1,"index":0,"dt":[{}],"texts":[{}]}}"#, gaps.join(","), texts.join(",")
+            );
+            let line = format!(r#"{{"type":"reasoning-chunks","seq0":5,"time0":{time0},"data":{data}}}"#);
+            prop_assert!(read(&line).is_ok());
+            crate::fuzzing::row::fuzz_row(line.as_bytes());
         }
     }
 

@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 
 use seslog::container::spec::{CONSTANTS, holds_zero_sector};
 use seslog::container::{Encoding, ReadError, TRAILER_LEN, detect, walk_frame};
+use seslog::json::Tape;
 use seslog::limits::Limits;
-use seslog::units::Seq;
+use seslog::store::layout;
+use seslog::units::{Generation, Seq};
 
 use crate::build::{self, crc32};
 use crate::hex::bytes_of;
@@ -62,6 +64,35 @@ fn encodings_have_the_suffixes_of_the_table() {
     let table = Doc::read("01-container.md").table("Encodings").select(["encoding", "suffix"]);
     let text: Vec<(&str, &str)> = table.iter().map(|[name, suffix]| (name.as_str(), code(suffix))).collect();
     assert_eq!(text, Encoding::ALL.map(|encoding| (encoding.name(), encoding.suffix())));
+}
+
+#[test]
+fn folders_and_names_of_the_tables_are_made_and_read_so() {
+    let doc = Doc::read("01-container.md");
+    let mut tape = Tape::default();
+    let mut text_of = |json: &str| tape.parse(json.as_bytes(), 1).unwrap().as_str().unwrap().to_text();
+    for [id, folder] in doc.tables("Session folder")[1].select(["id, as a JSON string", "folder"]) {
+        assert_eq!(layout::session_dir_name(&text_of(code(&id))).as_deref(), Some(code(&folder)), "{id}");
+    }
+    assert_eq!(layout::session_dir_name(&text_of("\"\"")), None);
+    for [cwd, folder] in doc.table("Project folder").select(["cwd, as a JSON string", "folder"]) {
+        assert_eq!(
+            layout::project_dir_name(Some(&text_of(code(&cwd)))).as_deref(),
+            Some(code(&folder)),
+            "{cwd}"
+        );
+    }
+    assert_eq!(layout::project_dir_name(None).as_deref(), Some("_no-cwd"));
+    for [name, generation, encoding] in doc.tables("File names")[1].select(["name", "generation", "encoding"])
+    {
+        let read = layout::parse_log_name(code(&name).as_ref());
+        let stated =
+            (generation != "none").then(|| (Generation::new(number(&generation)), encoding.parse().unwrap()));
+        assert_eq!(read, stated, "{name}");
+        if let Some((generation, encoding)) = stated {
+            assert_eq!(layout::log_name(generation, encoding), code(&name));
+        }
+    }
 }
 
 #[test]

@@ -96,8 +96,12 @@ impl BlockReader for IndexedReader {
         let stored_len =
             usize::try_from(frame.stored_len()).map_err(|_| ReadError::bad(frame.start, Fault::FrameData))?;
         let stored = source.get(frame.start, stored_len)?;
-        let content =
-            self.decoder.decode(&frame, stored).map_err(|fault| ReadError::bad(frame.start, fault))?;
+        let limit =
+            if index == 0 { self.limits.header_bytes_max } else { self.limits.frame_content_bytes_max };
+        let content = self
+            .decoder
+            .decode_up_to(&frame, stored, limit)
+            .map_err(|fault| ReadError::bad(frame.start, fault))?;
         source.confirm()?;
         check_lines(index == 0, content, self.limits).map_err(|fault| ReadError::bad(frame.start, fault))?;
         self.content_start = content_start.saturating_add(content.len() as u64);

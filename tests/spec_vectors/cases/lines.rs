@@ -74,7 +74,10 @@ fn whole() -> Vec<Case> {
             6,
             16,
             "user/message",
-            r#"{"type":"user/message","seq":6,"time":16,"data":{},"surfaceOp":{"op":"replace","start":1,"end":2},"sourceEventSeqs":[0,[2,4]]}"#,
+            concat!(
+                r#"{"type":"user/message","seq":6,"time":16,"data":{},"#,
+                r#""surfaceOp":{"op":"replace","start":1,"end":2},"sourceEventSeqs":[0,[2,4]]}"#
+            ),
         ),
     ];
     vec![
@@ -387,7 +390,10 @@ fn packed() -> Vec<Case> {
     const P: &str = "04-rows.md#Packed rows";
     let chunk = |seq, time| (seq, time, "assistant/chunk".to_owned());
     let text = r#"{"data":{"texts":["On"," it",""],"dt":[4,-9],"index":0,"step":1,"turn":1},"time0":11,"seq0":1,"type":"text-chunks"}"#;
-    let tool = r#"{"type":"tool-call-chunks","seq0":4,"time0":20,"data":{"turn":1,"step":1,"index":1,"dt":[],"id":"c","name":"","args":["{}"]}}"#;
+    let tool = concat!(
+        r#"{"type":"tool-call-chunks","seq0":4,"time0":20,"#,
+        r#""data":{"turn":1,"step":1,"index":1,"dt":[],"id":"c","name":"","args":["{}"]}}"#
+    );
     let cited = r#"{"type":"assistant/message","seq":5,"time":30,"data":{},"sourceEventSeqs":[[1,4]],"surfaceOp":"append"}"#;
     let rows = [
         row(0, 10),

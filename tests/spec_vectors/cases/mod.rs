@@ -1,5 +1,6 @@
 //! The vectors: their bytes, and what the specification says of them. Nothing here asks the crate.
 
+pub(crate) mod compressed;
 mod framed;
 mod indexed;
 mod lines;
