@@ -131,7 +131,7 @@ fn packed_edges_hold(packed: &Packed<'_>) {
     let last_seq0 = Seq::MAX.get().saturating_sub(packed.event_count()).saturating_add(1);
     assert!(reads(last_seq0, first_time) && !reads(last_seq0.saturating_add(1), first_time));
     let (first_time0, last_time0) = (low.saturating_add(max).saturating_neg(), max.saturating_sub(high));
-    if first_time0 <= last_time0 && first_time0.saturating_add(low) == -max {
+    if first_time0 <= last_time0 && first_time0.saturating_add(low) == max.saturating_neg() {
         assert!(reads(0, first_time0) && !reads(0, first_time0.saturating_sub(1)));
         assert!(reads(0, last_time0) && !reads(0, last_time0.saturating_add(1)));
     }

@@ -11,7 +11,7 @@ use crate::container::{
 };
 use crate::error::{Damage, Error, Result, Unsupported};
 use crate::row::{
-    Check, Evidence, Header, HeaderFault, PhysicalRow, Recovery, RowDecoder, RowFault, RowPlace,
+    Check, DecodeCause, Evidence, Header, HeaderFault, PhysicalRow, Recovery, RowDecoder, RowFault, RowPlace,
 };
 use crate::units::{Generation, Seq, UnixMs};
 
@@ -251,6 +251,8 @@ struct Scan<'l> {
     lost: bool,
     /// A later `turn/end` proves that the place of the first issue had been committed.
     issue_is_fatal: bool,
+    /// A row that no writer makes and that the original takes for an event all the same: neither damage nor understood.
+    is_refused: bool,
     /// Damage in the bytes; the first one decides.
     hole: Option<Fault>,
     header_fault: Option<HeaderFault>,
@@ -293,6 +295,7 @@ impl<'l> Scan<'l> {
             behind: None,
             lost: false,
             issue_is_fatal: false,
+            is_refused: false,
             hole: None,
             header_fault: None,
             is_opaque: false,
@@ -432,6 +435,7 @@ impl<'l> Scan<'l> {
                     return visit(Item::Row { row, place });
                 }
                 Ok(_) => {}
+                Err(error) if error.cause == DecodeCause::Refused => self.is_refused = true,
                 Err(_) => self.issue_is_fatal = true,
             }
         }
@@ -539,6 +543,9 @@ impl<'l> Scan<'l> {
                 _ => Verdict::Corrupt,
             };
         }
+        if self.is_refused {
+            return Verdict::Unsupported;
+        }
         if let Some(issue) = self.decoder.issue() {
             return self.verdict_on_rows(issue.fault);
         }
@@ -601,6 +608,8 @@ fn accept(report: &mut Report, row: &PhysicalRow<'_>) {
 
 fn decoder(log: &LogFile, generation: Generation, recovery: Recovery, check: Check) -> RowDecoder {
     let evidence = if generation.has_chunk_events() { Evidence::Decoded } else { Evidence::Parsed };
+    // Reading less than the whole line relies on a checksum over it, which a plain log does not have.
+    let check = if log.encoding() == Encoding::Plain { Check::Full } else { check };
     RowDecoder::new(generation, recovery).with_check(check).with_limits(*log.limits()).with_evidence(evidence)
 }
 

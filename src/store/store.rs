@@ -1,6 +1,7 @@
 //! The store of one root folder: `create`, `open`, `stat`, `list`, `flush`.
 
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -487,21 +488,29 @@ impl Shared {
 }
 
 /// One id in two places is none: both are shown, and neither may be used.
+///
+/// What counts is the folder's name, by which ids are looked up, whatever is wrong with the log in it.
 fn refuse_doubles(snapshots: &mut [Snapshot]) {
-    let mut places: HashMap<Text, Vec<usize>> = HashMap::new();
+    let mut places: HashMap<OsString, Vec<usize>> = HashMap::new();
     for (index, snapshot) in snapshots.iter().enumerate() {
-        if let (Some(header), State::Ok | State::Torn | State::Corrupt) = (&snapshot.header, snapshot.state) {
-            places.entry(header.id().clone()).or_default().push(index);
+        let name = snapshot.path.parent().and_then(Path::file_name).filter(|_| snapshot.size_bytes.is_some());
+        if let Some(name) = name {
+            places.entry(name.to_owned()).or_default().push(index);
         }
     }
-    for (id, indexes) in places.into_iter().filter(|(_, indexes)| indexes.len() > 1) {
+    for (name, indexes) in places.into_iter().filter(|(_, indexes)| indexes.len() > 1) {
         let paths: Vec<PathBuf> =
             indexes.iter().filter_map(|&index| snapshots.get(index)).map(|one| one.path.clone()).collect();
         for &index in &indexes {
-            if let (Some(snapshot), [first, second, ..]) = (snapshots.get_mut(index), paths.as_slice()) {
+            let Some(snapshot) = snapshots.get_mut(index).filter(|one| one.state != State::Refused) else {
+                continue;
+            };
+            if let [first, second, ..] = paths.as_slice() {
+                let id = snapshot.header.as_ref().map(|header| printable(header.id()));
+                let id = id.unwrap_or_else(|| name.to_string_lossy().into_owned());
                 let (first, second) = (first.clone(), second.clone());
                 snapshot.state = State::Refused;
-                snapshot.error = Some(Error::DuplicateId { id: printable(&id), first, second });
+                snapshot.error = Some(Error::DuplicateId { id, first, second });
             }
         }
     }

@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use seslog::container::disk::{Disk, FileKind, OsDisk};
 use seslog::container::{Detected, Encoding, Skim};
-use seslog::row::Header;
-use seslog::store::layout::{Beside, is_flat_log, parse_log_name};
+use seslog::row::{Header, HeaderFault};
+use seslog::store::layout::{Beside, is_flat_log, is_project_dir_name, parse_log_name};
 use seslog::store::{
     FINDINGS_MAX, Finding, Folder, Item, LogFile, ReadMode, Report, ScanOptions, State, Verdict, scan,
 };
 use seslog::units::Generation;
-use seslog::{Error, Unsupported};
+use seslog::{Damage, Error, Unsupported};
 
 use crate::failure::{Done, Failure, Outcome, tell};
 use crate::json::Object;
@@ -21,7 +21,6 @@ use crate::out::{Out, clean, clean_path, counted, human_bytes, talk};
 use crate::progress::Progress;
 use crate::report::{Spot, error_text, state_of, state_style};
 use crate::root::{LIMITS, Root};
-use crate::target::{is_in_a_project, is_project};
 use crate::vocabulary::{Unknown, unknown};
 
 /// Checks every byte of logs, of session folders, of projects or of whole roots.
@@ -217,6 +216,14 @@ fn cannot_look(path: &Path, error: std::io::Error) -> Failure {
     )
 }
 
+fn is_project(folder: &Path) -> bool {
+    folder.file_name().is_some_and(is_project_dir_name)
+}
+
+fn is_in_a_project(session: &Path) -> bool {
+    session.parent().is_some_and(is_project)
+}
+
 /// Files beside a session's logs that are none of the store's own: left-overs and strangers. A set-aside tear is no stray.
 fn strays_of(folder: &Folder) -> Vec<PathBuf> {
     let is_stray = |kind: Beside| !matches!(kind, Beside::Lock | Beside::SetAside);
@@ -309,7 +316,8 @@ impl<'a> Checker<'a> {
         verdicts.strays = strays;
         for older in folder.older() {
             let checked = self.log(&older)?;
-            if checked.state == State::Ok {
+            // A successor went on without the torn end of its source, and the source is never changed.
+            if matches!(checked.state, State::Ok | State::Torn) {
                 verdicts.older.push(older);
             } else {
                 self.print(&checked)?;
@@ -400,7 +408,11 @@ impl<'a> Checker<'a> {
             let reason = Unsupported::EventType { seq: unknown.seq, event_type: unknown.event_type.clone() };
             error = Some(Error::FormatUnsupported { path: path.to_path_buf(), reason });
         }
-        let header_generation = report.header.as_ref().map(Header::generation);
+        let newer = report.findings.iter().find_map(|finding| match finding.damage {
+            Damage::Header(HeaderFault::Newer { version }) => Some(Generation::new(version)),
+            _ => None,
+        });
+        let header_generation = report.header.as_ref().map(Header::generation).or(newer);
         let first = report.findings.first().map(|finding: &Finding| finding.at);
         let torn = report
             .tail
