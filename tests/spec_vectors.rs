@@ -10,6 +10,8 @@ mod cases;
 mod closing;
 #[path = "spec_vectors/hex.rs"]
 mod hex;
+#[path = "spec_vectors/inventory.rs"]
+mod inventory;
 #[path = "spec_vectors/markdown.rs"]
 mod markdown;
 #[path = "spec_vectors/migration.rs"]

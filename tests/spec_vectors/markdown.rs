@@ -10,7 +10,7 @@ pub(crate) fn folder() -> PathBuf {
 }
 
 /// The numbered texts and the introduction.
-pub(crate) const TEXTS: [&str; 7] = [
+pub(crate) const TEXTS: [&str; 8] = [
     "README.md",
     "01-container.md",
     "02-frames.md",
@@ -18,6 +18,7 @@ pub(crate) const TEXTS: [&str; 7] = [
     "04-rows.md",
     "05-append-and-repair.md",
     "06-migration.md",
+    "07-inventory.md",
 ];
 
 pub(crate) struct Doc {
