@@ -2,6 +2,7 @@
 
 pub mod container;
 mod error;
+pub mod format;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
@@ -9,6 +10,7 @@ pub mod json;
 pub mod limits;
 pub mod row;
 pub mod store;
+pub mod stream;
 pub mod units;
 
 pub use error::{Damage, Error, Result, Unsupported};

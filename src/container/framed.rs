@@ -129,6 +129,10 @@ impl BlockReader for FramedReader {
         Ok(Some(Skipped { start: damage.start, end }))
     }
 
+    fn index(&self) -> u64 {
+        if self.damage.is_some() || self.tail.is_some() { self.index } else { self.index.saturating_sub(1) }
+    }
+
     fn tail(&self) -> Option<Tail> {
         self.tail
     }

@@ -9,7 +9,7 @@ mod write;
 
 pub(crate) use hop::{durable_hint, last_trailer};
 pub(crate) use read::IndexedReader;
-pub(crate) use walk::Walk;
+pub(crate) use walk::{Walk, WalkStop};
 pub(crate) use write::IndexedWriter;
 
 use super::seek::jump;

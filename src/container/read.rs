@@ -69,6 +69,9 @@ pub trait BlockReader: Send + std::fmt::Debug {
     /// What reading gives.
     fn skip(&mut self, source: &mut dyn Source) -> Result<Option<Skipped>, ReadError>;
 
+    /// Number of the frame that `next` gave last, failed on, or stopped before; the header's is 0, and markers count.
+    fn index(&self) -> u64;
+
     /// The judged end, once `next` returned `None` or an error.
     fn tail(&self) -> Option<Tail>;
 

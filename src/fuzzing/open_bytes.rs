@@ -48,7 +48,7 @@ pub fn fuzz_open_bytes(data: &[u8]) {
     let saved = salvage(&open(), Path::new("/saved.jsonl")).expect("no input errors");
     assert!(saved.events >= strict.events, "a salvage saves at least as many events as a strict read serves");
     append_keeps_every_row(&disk, limits, &before);
-    let _ = recover(&disk, &path, limits, false);
+    let _ = recover(&disk, &path, limits);
 }
 
 fn rows_of(log: &LogFile) -> Vec<Vec<u8>> {

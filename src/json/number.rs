@@ -13,6 +13,11 @@ impl<'t> Number<'t> {
         Self { raw }
     }
 
+    /// The number that `json` is, a valid value of any kind.
+    pub(crate) fn of_value(json: &'t str) -> Option<Self> {
+        matches!(json.as_bytes(), [b'-' | b'0'..=b'9', ..]).then_some(Self { raw: json })
+    }
+
     /// Its exact text.
     #[must_use]
     pub fn raw(self) -> &'t str {

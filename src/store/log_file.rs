@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::layout::parse_log_name;
 use crate::container::disk::{Access, Disk, DiskFile, Stamp};
-use crate::container::{Detected, Encoding, FileSource, detect, durable_hint};
+use crate::container::{Detected, Encoding, FileSource, Skim, detect, durable_hint, header_line, skim};
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::units::Generation;
@@ -87,6 +87,25 @@ impl LogFile {
             }),
             _ => Ok(()),
         }
+    }
+
+    /// Looks over the whole log without decompressing it: see [`skim`]. `None` if only a full scan can say how it is.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; [`Error::Corruption`] if the file became shorter meanwhile.
+    pub fn skim(&self, progress: &mut dyn FnMut(u64)) -> Result<Option<Skim>> {
+        skim(&mut self.source()?, self.encoding, progress).map_err(|error| Error::read(&self.path, 0, error))
+    }
+
+    /// The header line without its newline, of at most the size that the limits allow.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; [`Error::Corruption`] or [`Error::FormatUnsupported`] where there is none.
+    pub fn header_line(&self) -> Result<Vec<u8>> {
+        let read = header_line(&mut self.probe_source(), self.encoding, self.limits);
+        let mut line = read.map_err(|error| Error::read(&self.path, 0, error))?;
+        line.truncate(line.strip_suffix(b"\n").map_or(line.len(), <[u8]>::len));
+        Ok(line)
     }
 
     /// Bytes for a forward walk.

@@ -96,6 +96,8 @@ pub struct Finding {
     pub at: u64,
     /// The line, for damage in a line.
     pub place: Option<Place>,
+    /// Number of the frame, the header's being 0; markers count. `None` in the plain encoding, which has none.
+    pub frame: Option<u64>,
     /// The seq that was due there.
     pub expected_seq: u64,
     /// Sound rows before it.
@@ -167,22 +169,29 @@ pub fn scan(log: &LogFile, options: ScanOptions, visit: Visit<'_>) -> Result<Rep
     Ok(report)
 }
 
-/// As [`scan`], but begins with the block that holds event `from`. What lies before is neither read nor checked, except the
-/// header; counts in the report that need it (frames, rows, text) cover what was read.
+/// As [`scan`], but begins with the block that holds event `from`, found by the encoding's own means: O(log n) trailers in
+/// an indexed log. What lies before is neither read nor checked, except the header, which is delivered first; counts in
+/// the report that need it (frames, rows, text, the fork cut) cover what was read.
 ///
 /// # Errors
 /// As [`scan`].
-pub(crate) fn scan_from(log: &LogFile, options: ScanOptions, from: u64, visit: Visit<'_>) -> Result<Report> {
+pub fn scan_from(log: &LogFile, options: ScanOptions, from: u64, visit: Visit<'_>) -> Result<Report> {
     if from == 0 {
         return scan(log, options, visit);
     }
     let mut source = log.source()?;
-    let Some((header, mut blocks)) = position(log, &mut source, from)? else {
+    let Some((line, header, mut blocks)) = position(log, &mut source, from)? else {
         return scan(log, options, visit);
     };
     let mut scan = Scan::new(log, options);
     scan.decoder = decoder(log, header.generation(), Recovery::Recoverable, options.check);
+    let flow =
+        visit(Item::Header { line: line.strip_suffix(b"\n").unwrap_or(&line), header: Some(&header) })?;
     scan.report.header = Some(header);
+    if flow.is_break() {
+        scan.report.stopped = true;
+        return Ok(scan.finish(None));
+    }
     scan.line = 1;
     scan.starts_in_the_middle = true;
     scan.from_the_middle = true;
@@ -190,12 +199,8 @@ pub(crate) fn scan_from(log: &LogFile, options: ScanOptions, from: u64, visit: V
     Ok(scan.finish(blocks.tail()))
 }
 
-/// The header, and a reader that stands before event `from`; `None` where reading from the head is the way.
-fn position(
-    log: &LogFile,
-    source: &mut FileSource<'_>,
-    from: u64,
-) -> Result<Option<(Header, Box<dyn BlockReader>)>> {
+/// The header, its line, and a reader that stands before event `from`; `None` where reading from the head is the way.
+fn position(log: &LogFile, source: &mut FileSource<'_>, from: u64) -> Result<Option<Position>> {
     let read = |error| Error::read(log.path(), 0, error);
     let Ok(line) = header_line(source, log.encoding(), *log.limits()) else { return Ok(None) };
     let Ok(header) = Header::parse(line.strip_suffix(b"\n").unwrap_or(&line), log.limits()) else {
@@ -206,8 +211,10 @@ fn position(
         row.ok().map(|row| row.first_seq().get())
     };
     let found = reader_at(source, log.encoding(), *log.limits(), from, &mut seq_of).map_err(read)?;
-    Ok(found.map(|blocks| (header, blocks)))
+    Ok(found.map(|blocks| (line, header, blocks)))
 }
+
+type Position = (Vec<u8>, Header, Box<dyn BlockReader>);
 
 /// As [`scan`], and hands out the reader, whose writer goes on behind the last block.
 pub(crate) fn scan_to_writer(
@@ -227,6 +234,8 @@ struct Scan<'l> {
     options: ScanOptions,
     report: Report,
     line: u64,
+    /// Number of the frame that was looked at last.
+    frame: u64,
     /// Judges the rows as a log; its first issue decides the verdict.
     decoder: RowDecoder,
     /// Reads on behind the first damage, in a lenient scan.
@@ -270,6 +279,7 @@ impl<'l> Scan<'l> {
             options,
             report,
             line: 0,
+            frame: 0,
             decoder: decoder(log, generation, Recovery::Recoverable, options.check),
             behind: None,
             lost: false,
@@ -301,11 +311,15 @@ impl<'l> Scan<'l> {
                     Some(tail) if self.options.lenient && tail.state == TailState::Damaged => {
                         (tail.good_end, tail.fault.unwrap_or(Fault::Truncated))
                     }
-                    _ => return Ok(()),
+                    _ => {
+                        self.frame = blocks.index();
+                        return Ok(());
+                    }
                 },
                 Err(ReadError::Bad { at, fault }) if fault != Fault::Shrunk => (at, fault),
                 Err(error) => return Err(Error::read(self.log.path(), self.report.events, error)),
             };
+            self.frame = blocks.index();
             self.find(Damage::Bytes(fault), at, None);
             self.hole.get_or_insert(fault);
             let skipped = if self.options.lenient {
@@ -331,6 +345,7 @@ impl<'l> Scan<'l> {
             self.report.frames = self.report.frames.saturating_add(1);
         }
         self.report.content_bytes = self.report.content_bytes.saturating_add(block.content.len() as u64);
+        self.frame = block.index;
         let events_before = self.report.events;
         let mut text_at = block.content_start;
         for line in Lines(block.content) {
@@ -484,7 +499,8 @@ impl<'l> Scan<'l> {
         self.report.findings_total = self.report.findings_total.saturating_add(1);
         if self.report.findings.len() < FINDINGS_MAX {
             let (expected_seq, rows_before) = (self.report.events, self.report.rows);
-            self.report.findings.push(Finding { damage, at, place, expected_seq, rows_before });
+            let frame = (self.log.encoding() != Encoding::Plain).then_some(self.frame);
+            self.report.findings.push(Finding { damage, at, place, frame, expected_seq, rows_before });
         }
     }
 

@@ -17,7 +17,7 @@ use super::layout::{is_flat_log, printable, session_dir_name, session_path};
 use super::lease::{Claims, Pending};
 use super::log_file::{LogFile, ReadMode};
 use super::range::read_range;
-use super::snapshot::{Snapshot, State};
+use super::snapshot::{Snapshot, State, header_error};
 use crate::container::disk::{Disk, FileKind, OsDisk};
 use crate::container::{Encoding, LEVEL_DEFAULT};
 use crate::error::{Error, Result};
@@ -158,6 +158,24 @@ impl FileStore {
                 Ok(self.shared.register(handle))
             }
         }
+    }
+
+    /// Opens the session in `folder` for writing, wherever the folder stands and whatever it is called.
+    ///
+    /// For logs that a person names by their path; [`FileStore::open`] finds sessions by their id, in their own folders.
+    ///
+    /// # Errors
+    /// As [`FileStore::open`].
+    pub fn open_folder(&self, folder: &Path) -> Result<Arc<SessionHandle>> {
+        let header = {
+            let log = self.shared.open_log(folder)?;
+            let line = log.header_line()?;
+            Header::parse(&line, log.limits()).map_err(|fault| header_error(log.path(), fault))?
+        };
+        let owned = || Error::AlreadyOwned { id: printable(header.id()), owner: None };
+        let claim = self.shared.claims.take(header.id(), None).ok_or_else(owned)?;
+        let handle = SessionHandle::for_writing(Arc::clone(&self.shared), folder, claim)?;
+        Ok(self.shared.register(handle))
     }
 
     fn open_for_reading(&self, id: &Text) -> Result<SessionHandle> {

@@ -22,6 +22,8 @@ pub(crate) struct IndexedReader {
     /// Text offset of the next block's content.
     content_start: u64,
     index: u64,
+    /// Number of the segment that was looked at last.
+    current: u64,
     /// Where the last error stands, until it is skipped.
     damage: Option<u64>,
 }
@@ -35,6 +37,7 @@ impl IndexedReader {
             tail: None,
             content_start: 0,
             index: 0,
+            current: 0,
             damage: None,
         }
     }
@@ -79,6 +82,7 @@ impl BlockReader for IndexedReader {
             return Ok(None);
         }
         let (segment, frame) = loop {
+            self.current = self.index;
             let Some(segment) = self.advance(source)? else { return Ok(None) };
             // A marker has no body; it only commits what stands before it.
             if let Some(frame) = segment.frame {
@@ -151,6 +155,10 @@ impl BlockReader for IndexedReader {
         self.index = u64::from(previous.segment).saturating_add(1);
         self.tail = None;
         Ok(Some(Skipped { start, end: resumed.1 }))
+    }
+
+    fn index(&self) -> u64 {
+        self.current
     }
 
     fn tail(&self) -> Option<Tail> {

@@ -1,0 +1,30 @@
+//! Generations of the log format: frozen codecs, the catalog, and the migrations between them.
+
+mod attempt;
+pub mod catalog;
+mod emit;
+mod fingerprint;
+mod held;
+pub mod inventory;
+mod migration;
+mod object;
+mod physical;
+mod refusal;
+mod relations;
+mod restore;
+mod seqs;
+mod session_rules;
+mod surface;
+mod target;
+mod tools;
+mod v0;
+mod v1;
+mod v1_to_v2;
+mod v2;
+mod verify;
+
+pub use self::migration::{Migration, Outcome};
+pub use self::refusal::{Class, Code, Detail, Refusal, Stage};
+pub use self::restore::{Restore, Restored, Validation};
+pub use self::target::{RowSink, TargetRow};
+pub use self::verify::{PayloadCheck, Verified, Verifier};
