@@ -6,7 +6,7 @@ use super::events::Events;
 use super::log_file::LogFile;
 use super::scan::{Item, ScanOptions, scan_from};
 use super::snapshot::last_row;
-use crate::container::{Last, probe};
+use crate::container::{Encoding, Last, probe};
 use crate::error::Result;
 use crate::row::{Check, Header};
 
@@ -17,13 +17,14 @@ use crate::row::{Check, Header};
 ///
 /// # Errors
 /// [`crate::Error::Corruption`] and [`crate::Error::FormatUnsupported`]; damage before `from` is not looked for.
+/// [`crate::Error::DamagedTail`] if the range goes on where the end is damaged: its events up to there can be read.
 pub(crate) fn read_range(
     log: &LogFile,
     from: u64,
     to: u64,
     events: &mut Events,
 ) -> Result<(Option<Header>, u64)> {
-    let options = ScanOptions { check: Check::Envelope, ..ScanOptions::STRICT };
+    let options = ScanOptions { check: read_check(log.encoding()), ..ScanOptions::STRICT };
     let total = count_events(log);
     let report = scan_from(log, options, from.min(total.unwrap_or(u64::MAX)), &mut |item| {
         if let Item::Row { row, .. } = item {
@@ -35,7 +36,19 @@ pub(crate) fn read_range(
         Ok(ControlFlow::Continue(()))
     })?;
     report.require(log)?;
+    if to > report.events {
+        // Less than was asked for, and nobody knows whether it was all: that must not pass for the end of the log.
+        report.require_appendable(log)?;
+    }
     Ok((report.header, total.unwrap_or(report.events)))
+}
+
+/// How much of a row is looked at to serve it: checksums prove what a writer checked; plain text proves nothing.
+pub(crate) const fn read_check(encoding: Encoding) -> Check {
+    match encoding {
+        Encoding::Indexed | Encoding::Zstd => Check::Envelope,
+        Encoding::Plain => Check::Full,
+    }
 }
 
 /// Events of the log by its last row, where that is clear from behind.
@@ -44,6 +57,8 @@ pub(crate) fn count_events(log: &LogFile) -> Option<u64> {
     let header = Header::parse(ends.header.strip_suffix(b"\n")?, log.limits()).ok()?;
     match ends.last {
         Last::HeaderOnly => Some(0),
+        // A crash may have damaged what lies before the end, and then the log is shorter.
+        Last::Rows { .. } if ends.unproved > 0 => None,
         Last::Rows { lines, counted } => {
             let (events, _) = last_row(&lines, header.generation(), log.limits())?;
             (counted.is_none() || counted == Some(events)).then_some(events)

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::folder::Folder;
 use super::layout::{printable, project_dir_name, session_dir_name};
 use super::log_file::{LogFile, ReadMode};
+use super::range::read_check;
 use super::scan::{ScanOptions, Verdict, scan};
 use crate::container::disk::{Disk, Stamp};
 use crate::container::{Detected, Encoding, Last, ReadError, probe};
@@ -244,7 +245,7 @@ impl Snapshot {
 
     /// The end is not clear from behind: the forward walk decides.
     fn walk(&mut self, log: &LogFile) -> Result<()> {
-        let options = ScanOptions { check: Check::Envelope, ..ScanOptions::STRICT };
+        let options = ScanOptions { check: read_check(log.encoding()), ..ScanOptions::STRICT };
         let report = scan(log, options, &mut |_| Ok(ControlFlow::Continue(())))?;
         self.state = report.verdict.into();
         self.event_count = Some(report.events);
