@@ -5,7 +5,7 @@
 //! are made: what a loss may leave, by every policy of the test disk. Each distinct image is opened, judged, read, and
 //! appended to; and of some, the repair and the append are cut in the same way again.
 //!
-//! `SESLOG_CRASH_SEEDS` (default 6) is the number of random images a moment, `SESLOG_CRASH_SECOND` (default 10) the number of
+//! `SESLOG_CRASH_SEEDS` (default 6) is the number of random images a moment, `SESLOG_CRASH_SECOND` (default 6) the number of
 //! images a scenario whose repair is cut again.
 
 mod common;

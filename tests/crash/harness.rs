@@ -1,4 +1,4 @@
-//! Cuts the power behind every call of a run, and makes images of what is left.
+//! Cuts the power before every call of a run that changes the disk, and makes images of what is left.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -6,12 +6,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use seslog::Result;
 use seslog::container::Encoding;
-use seslog::container::disk::fault::{CrashPolicy, FaultDisk, FileLoss, NameLoss};
+use seslog::container::disk::fault::{CrashPolicy, Failure, FaultDisk, FileLoss, NameLoss};
 use seslog::json::Text;
 use seslog::store::{FileStore, SessionHandle, Verdict};
 
 use crate::common::sessions::append;
 use crate::image::{Found, ID, Journal, append_more, check, fresh, judge, log_path, store_on};
+
+/// The system's number for a disk that failed.
+const EIO: i32 = 5;
 
 /// One run and what it starts from.
 pub(crate) struct Scenario {
@@ -81,14 +84,14 @@ impl Counts {
     }
 }
 
-/// Runs a scenario in every encoding, cut behind every call, and cuts some of the repairs again.
+/// Runs a scenario in every encoding, cut everywhere, and cuts some of the repairs again.
 pub(crate) fn lose_power_everywhere(scenario: &Scenario) {
     let counts = Counts::default();
     for encoding in Encoding::ALL {
         let (disk, journal) = (scenario.start)(encoding);
         let mut seen = HashSet::new();
         let mut again = Vec::new();
-        each_moment(&disk, encoding, &journal, &scenario.run, &mut |at, run, _| {
+        each_moment(&disk, encoding, &journal, &scenario.run, &mut |at, run| {
             Counts::add(&counts.moments);
             for (seed, policy) in policies() {
                 let image = run.disk.crash_image(seed.wrapping_add(at << 8), policy);
@@ -97,7 +100,7 @@ pub(crate) fn lose_power_everywhere(scenario: &Scenario) {
                     continue;
                 }
                 Counts::add(&counts.distinct);
-                let what = format!("{} in {encoding}, cut behind call {at}, {policy:?}", scenario.name);
+                let what = format!("{} in {encoding}, cut before call {at}, {policy:?}", scenario.name);
                 let found = check(&image, encoding, &run.journal, &what);
                 count(&counts, found.verdict);
                 if let Some(verdict) = found.verdict.filter(|&verdict| verdict != Verdict::DamagedTail) {
@@ -119,54 +122,74 @@ pub(crate) fn kill_then_lose_power(scenario: &Scenario) {
     for encoding in Encoding::ALL {
         let (disk, journal) = (scenario.start)(encoding);
         let mut seen = HashSet::new();
-        each_moment(&disk, encoding, &journal, &scenario.run, &mut |at, run, _| {
+        each_moment(&disk, encoding, &journal, &scenario.run, &mut |at, run| {
             let killed = run.disk.kill_image();
-            let what = format!("{} in {encoding}, killed behind call {at}", scenario.name);
+            let what = format!("{} in {encoding}, killed before call {at}", scenario.name);
             power_after_death(&killed, encoding, &run.journal, &what, &mut seen, &counts);
         });
     }
     counts.print(&format!("{}, killed", scenario.name));
 }
 
-/// Goes on after a process died, and cuts the power behind every call of that.
-pub(crate) fn power_after_death(
+/// Runs a scenario with every sync failing in turn, lets the process give up or die on the spot, and cuts the power everywhere
+/// in the append of the process that comes next. That one reads from a cache what the failed sync did not write.
+pub(crate) fn fail_each_sync(scenario: &Scenario) {
+    let counts = Counts::default();
+    // A plain log has nothing to tell which lines a failed sync was to cover, so they are not written again.
+    for encoding in [Encoding::Indexed, Encoding::Zstd] {
+        let (disk, journal) = (scenario.start)(encoding);
+        let whole = disk.kill_image();
+        let mut run = Run { disk: &whole, encoding, journal: journal.clone() };
+        (scenario.run)(&mut run).unwrap();
+        let mut seen = HashSet::new();
+        for sync in whole.trace().iter().filter(|op| op.kind.is_sync()) {
+            for (how, dies) in [("gives up", false), ("dies", true)] {
+                let disk = disk.kill_image();
+                disk.fail_at(sync.call, Failure::Error(EIO));
+                if dies {
+                    disk.crash_after(sync.call + 1);
+                }
+                let mut run = Run { disk: &disk, encoding, journal: journal.clone() };
+                let outcome = (scenario.run)(&mut run);
+                let name = scenario.name;
+                let what = format!(
+                    "{name} in {encoding}, {:?} {} fails, and the process {how}",
+                    sync.kind, sync.call
+                );
+                assert!(outcome.is_err(), "{what}: nobody was told");
+                power_after_death(&disk.kill_image(), encoding, &run.journal, &what, &mut seen, &counts);
+            }
+        }
+    }
+    counts.print(&format!("{}, failed syncs", scenario.name));
+}
+
+/// Goes on after a process died, and cuts the power everywhere in that.
+fn power_after_death(
     killed: &FaultDisk,
     encoding: Encoding,
     journal: &Journal,
     what: &str,
     seen: &mut HashSet<u64>,
-    counts: &impl CountsOf,
+    counts: &Counts,
 ) {
-    let counts = counts.counts();
     let served = served_of(killed, encoding);
     let mut journal = journal.clone();
     assert!(served.starts_with(&journal.acked), "{what}");
     journal.inflight = served[journal.acked.len()..].to_vec();
-    each_moment(killed, encoding, &journal, &append_after, &mut |at, run, _| {
+    each_moment(killed, encoding, &journal, &append_after, &mut |at, run| {
         Counts::add(&counts.moments);
         for (seed, policy) in few_policies() {
             let image = run.disk.crash_image(seed.wrapping_add(at << 8), policy);
             Counts::add(&counts.images);
             if seen.insert(print_of(&image, &run.journal)) {
                 Counts::add(&counts.distinct);
-                let what = format!("{what}, then cut behind call {at}, {policy:?}");
+                let what = format!("{what}, then cut before call {at}, {policy:?}");
                 let found = check(&image, encoding, &run.journal, &what);
                 count(counts, found.verdict);
             }
         }
     });
-}
-
-/// Something that counts.
-pub(crate) trait CountsOf {
-    #[expect(private_interfaces, reason = "a handle on the counts for this module alone")]
-    fn counts(&self) -> &Counts;
-}
-
-impl CountsOf for Counts {
-    fn counts(&self) -> &Counts {
-        self
-    }
 }
 
 /// Cuts the repair and append of a process that starts on an image.
@@ -178,12 +201,12 @@ fn lose_power_again(image: &FaultDisk, encoding: Encoding, found: &Found, what: 
         ..Journal::default()
     };
     let mut seen = HashSet::new();
-    each_moment(image, encoding, &journal, &append_after, &mut |at, run, _| {
+    each_moment(image, encoding, &journal, &append_after, &mut |at, run| {
         for (seed, policy) in few_policies() {
             let image = run.disk.crash_image(seed.wrapping_add(at << 8), policy);
             if seen.insert(print_of(&image, &run.journal)) {
                 Counts::add(&counts.again);
-                check(&image, encoding, &run.journal, &format!("{what}, again behind call {at}, {policy:?}"));
+                check(&image, encoding, &run.journal, &format!("{what}, again before call {at}, {policy:?}"));
             }
         }
     });
@@ -193,36 +216,39 @@ fn lose_power_again(image: &FaultDisk, encoding: Encoding, found: &Found, what: 
 fn append_after(run: &mut Run<'_>) -> Result<()> {
     let store = run.store();
     let next = run.journal.acked.len() + run.journal.inflight.len();
-    let expected = (next as u64..next as u64 + 2).map(|seq| crate::common::sessions::row_by("second", seq, 24));
+    let expected =
+        (next as u64..next as u64 + 2).map(|seq| crate::common::sessions::row_by("second", seq, 24));
     run.journal.inflight.extend(expected);
     append_more(&store, "second", 2, &mut Vec::new())?;
     run.acknowledge();
     Ok(())
 }
 
-/// Runs `run` once for each of its calls, with the power cut behind that call, and shows what is left.
+/// Runs `run` once for each of its calls that change something, with the power cut before that call, and once to its end;
+/// shows what is left each time. What the disk holds does not change in between.
 pub(crate) fn each_moment(
     disk: &FaultDisk,
     encoding: Encoding,
     journal: &Journal,
     run: &dyn Fn(&mut Run<'_>) -> Result<()>,
-    show: &mut dyn FnMut(u64, &Run<'_>, Result<()>),
+    show: &mut dyn FnMut(u64, &Run<'_>),
 ) {
-    let mut at = 0;
-    loop {
+    let running = |at: u64| {
         let disk = disk.kill_image();
         disk.crash_after(at);
-        let mut running = Run { disk: &disk, encoding, journal: journal.clone() };
-        let outcome = run(&mut running);
-        let is_whole = disk.ops() < at || outcome.is_ok();
-        assert!(is_whole || outcome.is_err());
-        if disk.ops() < at {
-            outcome.unwrap_or_else(|error| panic!("the run fails by itself: {error:?}"));
-            return;
-        }
-        show(at, &running, outcome);
-        at += 1;
+        disk
+    };
+    let whole = running(u64::MAX);
+    let mut to_the_end = Run { disk: &whole, encoding, journal: journal.clone() };
+    run(&mut to_the_end).unwrap_or_else(|error| panic!("the run fails by itself: {error:?}"));
+    for change in whole.trace().iter().filter(|op| op.kind.is_change()) {
+        let disk = running(change.call);
+        let mut cut = Run { disk: &disk, encoding, journal: journal.clone() };
+        let _lost = run(&mut cut);
+        assert_eq!(disk.ops(), change.call, "the same calls each time");
+        show(change.call, &cut);
     }
+    show(whole.ops(), &to_the_end);
 }
 
 fn count(counts: &Counts, verdict: Option<Verdict>) {
@@ -255,8 +281,13 @@ pub(crate) fn torn_of(disk: &FaultDisk) -> Option<(u64, Vec<u8>)> {
 fn chosen(mut images: Vec<(bool, FaultDisk, Found, String)>) -> Vec<(FaultDisk, Found, String)> {
     images.sort_by_key(|(is_sound, ..)| *is_sound);
     let broken = images.iter().filter(|(is_sound, ..)| !is_sound).count().max(1);
-    let step = broken.div_ceil(number("SESLOG_CRASH_SECOND", 10) as usize).max(1);
-    images.into_iter().step_by(step).take(number("SESLOG_CRASH_SECOND", 10) as usize).map(|(_, a, b, c)| (a, b, c)).collect()
+    let step = broken.div_ceil(number("SESLOG_CRASH_SECOND", 6) as usize).max(1);
+    images
+        .into_iter()
+        .step_by(step)
+        .take(number("SESLOG_CRASH_SECOND", 6) as usize)
+        .map(|(_, a, b, c)| (a, b, c))
+        .collect()
 }
 
 /// A number that is equal for equal files and equal demands.
@@ -264,8 +295,9 @@ fn print_of(disk: &FaultDisk, journal: &Journal) -> u64 {
     let mut hasher = DefaultHasher::new();
     (journal.acked.len(), journal.inflight.len(), journal.is_stored).hash(&mut hasher);
     for path in disk.paths() {
-        // The note of a lock holder tells nothing of a log.
-        if !path.ends_with("session.lock") {
+        // The note of a lock holder tells nothing of a log, nor does a draft that has no name yet.
+        let is_draft = path.extension().is_some_and(|end| end == "tmp");
+        if !is_draft && !path.ends_with("session.lock") {
             disk.content(&path).hash(&mut hasher);
             path.hash(&mut hasher);
         }

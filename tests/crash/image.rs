@@ -93,13 +93,22 @@ fn look(image: &FaultDisk, encoding: Encoding, journal: &Journal, what: &str) ->
     assert_eq!(listed.len(), 1, "{what}: {listed:?}");
     let report = judge(image, &stat.path);
     let verdict = report.verdict;
-    assert_eq!(stat.state, State::from(verdict), "{what}: {stat:?}");
+    // Nothing at the end of a plain log tells of lines before it that did not land.
+    let is_hidden = encoding == Encoding::Plain && verdict == Verdict::DamagedTail && stat.state == State::Ok;
+    assert!(is_hidden || stat.state == State::from(verdict), "{what}: {stat:?}, but {verdict:?}");
     if !is_possible(image, &stat.path, &report, encoding, journal) {
         panic!("{what}: {verdict:?}, {:?}, {:?}", report.tail, report.findings);
     }
     let reader = store.open(&id, SessionAccess::Read).unwrap();
-    let served = read_all(&reader).unwrap();
-    let shown = |rows: &[String]| rows.iter().map(|row| &row[..row.len().min(90)]).collect::<Vec<_>>().join("\n");
+    let served = match read_all(&reader) {
+        // What is before the damage is served to those who ask for no more.
+        Err(Error::DamagedTail { intact, .. }) if verdict == Verdict::DamagedTail => {
+            read(&reader, 0, intact).unwrap()
+        }
+        all => all.unwrap_or_else(|error| panic!("{what}: {error}")),
+    };
+    let shown =
+        |rows: &[String]| rows.iter().map(|row| &row[..row.len().min(90)]).collect::<Vec<_>>().join("\n");
     assert!(
         served.starts_with(&journal.acked),
         "{what}: {} acknowledged events, {} served:\n{}",
@@ -109,9 +118,10 @@ fn look(image: &FaultDisk, encoding: Encoding, journal: &Journal, what: &str) ->
     );
     let offered = journal.offered();
     assert!(offered.starts_with(&served), "{what}: invented or twice:\n{}", shown(&served));
-    assert_eq!(stat.event_count, Some(served.len() as u64), "{what}: {stat:?}");
+    assert!(is_hidden || stat.event_count == Some(served.len() as u64), "{what}: {stat:?}");
     let middle = served.len() / 2;
-    assert_eq!(read(&reader, middle as u64, 2).unwrap(), served[middle..served.len().min(middle + 2)], "{what}");
+    let two = served.len().min(middle + 2) - middle;
+    assert_eq!(read(&reader, middle as u64, two as u64).unwrap(), served[middle..middle + two], "{what}");
     Found { served, verdict: Some(verdict) }
 }
 
@@ -154,12 +164,11 @@ fn check_set_aside(image: &FaultDisk, journal: &Journal, what: &str) {
         return;
     }
     let name = format!("{}.torn-{offset}-{}-", path.file_name().unwrap().to_string_lossy(), torn.len());
-    let aside = image.paths().into_iter().find(|path| {
+    let is_kept = image.paths().into_iter().any(|path| {
         let file = path.file_name().map(|file| file.to_string_lossy().into_owned()).unwrap_or_default();
-        file.starts_with(&name) && !file.ends_with(".tmp")
+        file.starts_with(&name) && !file.ends_with(".tmp") && image.content(&path).as_ref() == Some(torn)
     });
-    let kept = aside.and_then(|path| image.content(path));
-    assert_eq!(kept.as_ref(), Some(torn), "{what}: what was cut off was not kept");
+    assert!(is_kept, "{what}: what was cut off was not kept: {:?}", image.paths());
 }
 
 /// Opens an image for writing, leaves it alone, opens it again and appends.
@@ -172,14 +181,20 @@ fn go_on(image: &FaultDisk, encoding: Encoding, found: &Found, journal: &Journal
         assert!(matches!(error, Error::DamagedTail { .. }), "{what}: {error}");
         let disk: Arc<dyn Disk> = Arc::new(image.clone());
         let path = log_path(image).unwrap();
-        recover(&disk, &path, Limits::DEFAULT, false).unwrap();
+        recover(&disk, &path, Limits::DEFAULT).unwrap();
     } else if found.verdict.is_some() {
         store.open(&Text::from(ID), SessionAccess::Write).unwrap().close().unwrap();
-        assert_eq!(log_path(image).map(|path| image.content(path).unwrap()), before, "{what}: opening writes");
+        assert_eq!(
+            log_path(image).map(|path| image.content(path).unwrap()),
+            before,
+            "{what}: opening writes"
+        );
     }
     let mut expected = found.served.clone();
-    for attempt in 0..2 {
-        append_more(&store, "after", 2, &mut expected).unwrap_or_else(|error| panic!("{what}, {attempt}: {error}"));
+    let attempts = if expected.len() > 20 { 1 } else { 2 };
+    for attempt in 0..attempts {
+        append_more(&store, "after", 2, &mut expected)
+            .unwrap_or_else(|error| panic!("{what}, {attempt}: {error}"));
         let reader = store.open(&Text::from(ID), SessionAccess::Read).unwrap();
         assert_eq!(read_all(&reader).unwrap(), expected, "{what}");
     }

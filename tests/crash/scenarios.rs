@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use seslog::Result;
 use seslog::container::Encoding;
 use seslog::container::disk::Disk;
 use seslog::container::disk::fault::FaultDisk;
@@ -11,12 +12,9 @@ use seslog::limits::Limits;
 use seslog::row::{Check, PhysicalRow};
 use seslog::store::{FileStore, LogWriter, SessionAccess, Verdict, recover};
 use seslog::units::{Generation, UnixMs};
-use seslog::{Error, Result};
 
-use crate::common::sessions::{
-    CREATED_AT, append, fat_rows_by, header, options_on_flush, row_by, rows_by,
-};
-use crate::harness::{Run, Scenario, kill_then_lose_power, lose_power_everywhere, torn_of};
+use crate::common::sessions::{CREATED_AT, append, fat_rows_by, header, options_on_flush, row_by, rows_by};
+use crate::harness::{Run, Scenario, fail_each_sync, kill_then_lose_power, lose_power_everywhere, torn_of};
 use crate::image::{ID, Journal, ROOT, fresh, judge, log_path, store_on};
 
 fn empty(_: Encoding) -> (FaultDisk, Journal) {
@@ -147,14 +145,22 @@ fn all_zero(encoding: Encoding) -> (FaultDisk, Journal) {
 #[test]
 fn a_torn_end_is_repaired_and_appended_to() {
     lose_power_everywhere(&Scenario { name: "repair of a cut", start: cut_at, run: append_behind });
-    lose_power_everywhere(&Scenario { name: "repair of a lost sector", start: half_landed, run: append_behind });
+    lose_power_everywhere(&Scenario {
+        name: "repair of a lost sector",
+        start: half_landed,
+        run: append_behind,
+    });
     lose_power_everywhere(&Scenario { name: "repair of zeros", start: all_zero, run: append_behind });
 }
 
 #[test]
 fn a_torn_end_is_repaired_by_a_process_that_is_killed() {
     kill_then_lose_power(&Scenario { name: "repair of a cut", start: cut_at, run: append_behind });
-    kill_then_lose_power(&Scenario { name: "repair of a lost sector", start: half_landed, run: append_behind });
+    kill_then_lose_power(&Scenario {
+        name: "repair of a lost sector",
+        start: half_landed,
+        run: append_behind,
+    });
 }
 
 /// End of the `number`th trailer behind `start`, or of the whole file where there are none.
@@ -165,14 +171,14 @@ fn behind_trailer(bytes: &[u8], start: usize, number: usize) -> usize {
 }
 
 fn unfinished(encoding: Encoding) -> (FaultDisk, Journal) {
-    let last = fat_rows_by("kept", 2..62, 20);
+    let last = fat_rows_by("kept", 2..32, 20);
     cut_short(encoding, &[rows_by("base", 0..2)], last, |bytes, start| {
-        bytes.truncate(behind_trailer(bytes, start, 1));
+        bytes.truncate(behind_trailer(bytes, start, 0));
     })
 }
 
 fn unfinished_and_torn(encoding: Encoding) -> (FaultDisk, Journal) {
-    let last = fat_rows_by("kept", 2..62, 60);
+    let last = fat_rows_by("kept", 2..32, 60);
     cut_short(encoding, &[rows_by("base", 0..2)], last, |bytes, start| {
         let end = (behind_trailer(bytes, start, 0) + 200).min(bytes.len() - 100);
         bytes.truncate(end);
@@ -226,7 +232,7 @@ fn write_a_log(run: &mut Run<'_>) -> Result<()> {
     let mut line = Vec::new();
     header(ID).write(&mut line);
     let created_at = UnixMs::new(CREATED_AT);
-    let rows = (0..25).map(|seq| row_by("first", seq, 300)).chain(fat_rows_by("first", 25..135, 40));
+    let rows = (0..25).map(|seq| row_by("first", seq, 300)).chain(fat_rows_by("first", 25..135, 10));
     let rows: Vec<String> = rows.collect();
     run.journal.inflight.clone_from(&rows);
     let mut writer = LogWriter::create(run.disk, &path, run.encoding, 3, &line, created_at)?;
@@ -248,15 +254,16 @@ fn a_whole_log_is_written() {
 fn recover_it(run: &mut Run<'_>) -> Result<()> {
     let disk: Arc<dyn Disk> = Arc::new(run.disk.clone());
     let path = log_path(run.disk).expect("a log is there");
-    recover(&disk, &path, Limits::DEFAULT, false)?;
-    let report = judge(run.disk, &path);
+    recover(&disk, &path, Limits::DEFAULT)?;
+    let report = judge(&fresh(run.disk), &path);
     assert_eq!((report.verdict, report.events), (Verdict::Sound, run.journal.acked.len() as u64));
     Ok(())
 }
 
 fn damaged(encoding: Encoding) -> (FaultDisk, Journal) {
     let last = vec![row_by("lost", 2, 1500)];
-    let (disk, journal) = cut_short(encoding, &[rows_by("base", 0..2)], last, |bytes, start| bytes[start + 300] ^= 0x80);
+    let (disk, journal) =
+        cut_short(encoding, &[rows_by("base", 0..2)], last, |bytes, start| bytes[start + 300] ^= 0x80);
     assert!(journal.was_damaged, "{encoding}");
     (disk, journal)
 }
@@ -303,4 +310,13 @@ fn appends_become_durable_with_a_flush() {
 #[test]
 fn appends_wait_for_a_flush_in_a_process_that_is_killed() {
     kill_then_lose_power(&ON_FLUSH);
+}
+
+#[test]
+fn a_sync_fails_and_what_it_was_to_cover_is_written_again() {
+    for scenario in [&CREATE, &SEVERAL, &ON_FLUSH] {
+        fail_each_sync(scenario);
+    }
+    fail_each_sync(&Scenario { name: "repair of a cut", start: cut_at, run: append_behind });
+    fail_each_sync(&Scenario { name: "unfinished and torn", start: unfinished_and_torn, run: append_behind });
 }
