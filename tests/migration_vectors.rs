@@ -1,5 +1,6 @@
 //! The migration vectors of the specification: byte-identical results, or the same refusal.
 
+mod common;
 mod migrations;
 
 use std::collections::BTreeMap;
@@ -21,7 +22,7 @@ fn json(path: &Path) -> Value {
 
 /// What became of a log, in the words of the vectors.
 fn outcome(source: &[u8], recovery: Recovery) -> Result<Vec<u8>, [String; 3]> {
-    let result = migrations::migrate(source, recovery);
+    let result = migrations::migrate(source, recovery).and_then(|log| migrations::verify(&log).map(|()| log));
     result.map_err(|refusal| {
         [refusal.class().name(), refusal.stage().name(), refusal.code().name()].map(str::to_owned)
     })

@@ -22,6 +22,8 @@ pub(crate) mod raw;
 mod read;
 mod seek;
 mod source;
+#[doc(hidden)]
+pub mod spec;
 mod tail;
 mod trailer;
 mod write;

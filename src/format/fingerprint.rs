@@ -177,7 +177,10 @@ mod tests {
         ] {
             assert_eq!(of(a), of(b), "{a} {b}");
         }
-        let different = ["[]", "{}", "null", "false", "0", "\"\"", "[[]]", "[{}]", "[1,2]", "[2,1]", "[1]", "\"0\"", "[[1],2]", "[[1,2]]"];
+        let different = [
+            "[]", "{}", "null", "false", "0", "\"\"", "[[]]", "[{}]", "[1,2]", "[2,1]", "[1]", "\"0\"",
+            "[[1],2]", "[[1,2]]",
+        ];
         for (index, a) in different.iter().enumerate() {
             for b in &different[index + 1..] {
                 assert_ne!(of(a), of(b), "{a} {b}");

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use super::inventory::Kind;
-use super::physical::{Acceptance, Accepted, Envelope, PhysicalRow};
+use super::physical::{Acceptance, Envelope, PhysicalRow};
 use super::refusal::{Code, Detail, Refusal, Stage};
 use super::relations::Relations;
 use super::seqs::SeqList;
@@ -218,9 +218,9 @@ impl Migration {
         let seq = self.acceptance.events();
         let accepted = self.acceptance.row(row, number, &mut self.sources)?;
         let taken = match accepted {
-            Accepted::Dropped => Ok(()),
-            Accepted::Row(PhysicalRow::Run(run)) => self.to_v2.run(&run, sink),
-            Accepted::Row(PhysicalRow::Event(envelope)) => {
+            None => Ok(()),
+            Some(PhysicalRow::Run(run)) => self.to_v2.run(&run, sink),
+            Some(PhysicalRow::Event(envelope)) => {
                 event(&mut self.to_v1, &mut self.to_v2, envelope, seq, &self.sources, number, sink)
             }
         };

@@ -238,12 +238,6 @@ pub(super) struct Acceptance {
     issue: Option<Refusal>,
 }
 
-/// What a row that was not refused is.
-pub(super) enum Accepted<'t> {
-    Row(PhysicalRow<'t>),
-    Dropped,
-}
-
 impl Acceptance {
     pub(super) fn new(recovery: Recovery) -> Self {
         Self { recovery, next_seq: 0, issue: None }
@@ -265,13 +259,13 @@ impl Acceptance {
         self.bad(refusal, line)
     }
 
-    /// Judges the next row.
+    /// Judges the next row; `None` if it is dropped.
     pub(super) fn row<'t>(
         &mut self,
         row: Node<'t>,
         line: u64,
         sources: &mut SeqList,
-    ) -> Result<Accepted<'t>, Refusal> {
+    ) -> Result<Option<PhysicalRow<'t>>, Refusal> {
         let read = match read_row(row, sources) {
             Ok(read) => read,
             Err(code) => {
@@ -281,7 +275,7 @@ impl Acceptance {
                     return Err(issue.clone());
                 }
                 self.bad(Refusal::new(Stage::Decode, code), line)?;
-                return Ok(Accepted::Dropped);
+                return Ok(None);
             }
         };
         let (seq, len, ends_turn) = match &read {
@@ -291,7 +285,7 @@ impl Acceptance {
             }
         };
         if let Some(issue) = &self.issue {
-            return if ends_turn { Err(issue.clone()) } else { Ok(Accepted::Dropped) };
+            return if ends_turn { Err(issue.clone()) } else { Ok(None) };
         }
         if seq != Some(self.next_seq) {
             let refusal = self.gap(&read);
@@ -299,10 +293,10 @@ impl Acceptance {
                 return Err(refusal.at_line(line));
             }
             self.bad(refusal, line)?;
-            return Ok(Accepted::Dropped);
+            return Ok(None);
         }
         self.next_seq = self.next_seq.saturating_add(len);
-        Ok(Accepted::Row(read))
+        Ok(Some(read))
     }
 
     fn gap(&self, read: &PhysicalRow<'_>) -> Refusal {

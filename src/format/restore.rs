@@ -96,7 +96,13 @@ impl Restore {
                 let decoder = RowDecoder::new(Generation::CURRENT, recovery).with_limits(*limits);
                 let checks = checks(&header);
                 let place = RowPlace { line: 1, offset: 0 };
-                Ok(Self(Inner::Current(Box::new(CurrentLog { header, decoder, checks, place, stopped: false }))))
+                Ok(Self(Inner::Current(Box::new(CurrentLog {
+                    header,
+                    decoder,
+                    checks,
+                    place,
+                    stopped: false,
+                }))))
             }
             Classified::MigrationRequired { stored, header } => {
                 let migration = Migration::new(&stored, recovery, limits).map_err(|fault| {
@@ -166,7 +172,8 @@ impl CurrentLog {
 
     fn finish(&self) -> Result<Restored, Refusal> {
         let cut = self.decoder.finish(&self.header);
-        let inherited = cut.map_err(|_| Refusal::new(Stage::Decode, Code::CurrentRow).with(Detail::Rule(CUT)))?;
+        let inherited =
+            cut.map_err(|_| Refusal::new(Stage::Decode, Code::CurrentRow).with(Detail::Rule(CUT)))?;
         if let Some(checks) = &self.checks {
             checks.finish(Origin::Stored)?;
         }

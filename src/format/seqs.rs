@@ -100,11 +100,6 @@ impl SeqList {
         }
     }
 
-    /// Number of elements.
-    pub(crate) fn len(&self) -> u64 {
-        self.len
-    }
-
     pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
     }

@@ -57,7 +57,8 @@ impl SessionRules {
             if let SurfaceOp::Replace { start, end } = event.surface_op {
                 let replaced = self.results.binary_search_by_key(&start, |(seq, _)| *seq).ok();
                 let replaced = replaced.filter(|_| start == end).and_then(|at| self.results.get(at));
-                let (_, former) = replaced.ok_or("a tool result replaces something else than one tool result")?;
+                let (_, former) =
+                    replaced.ok_or("a tool result replaces something else than one tool result")?;
                 if kept.is_none() || kept != Some(*former) {
                     return Err("a tool result replaces one that differs in more than its content");
                 }

@@ -83,7 +83,8 @@ impl Surface {
     }
 
     /// The current seqs from `start` to `end`, if both are there in this order.
-    pub(crate) fn slice(&self, start: u64, end: u64) -> Option<Vec<u64>> {
+    #[cfg(test)]
+    fn slice(&self, start: u64, end: u64) -> Option<Vec<u64>> {
         let (first, last) = self.span(start, end)?;
         let mut seqs = Vec::new();
         let mut at = Some(first);

@@ -53,7 +53,9 @@ impl CurrentRows {
         }
         if let Some(stored) = envelope.sources {
             let read = self.sources.read_sources(stored, seq, SourceRules::Earlier);
-            read.ok_or("sourceEventSeqs has no stored form, or names an event twice or one that is not earlier")?;
+            read.ok_or(
+                "sourceEventSeqs has no stored form, or names an event twice or one that is not earlier",
+            )?;
         }
         let kind = Kind::from_name(&name.to_string_lossy()).filter(|kind| Inventory::v2().has(*kind));
         let Some(kind) = kind else { return Ok(CurrentRow { view: None, name, is_ignorable }) };

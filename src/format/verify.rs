@@ -98,9 +98,13 @@ impl Verifier {
         let (seq, at) = (self.decoder.events(), self.line);
         let reopen = |rule: &'static str| refuse(Code::Reopen, rule).at_seq(seq).at_line(at);
         let place = RowPlace { line: at, offset: self.offset };
-        self.offset = self.offset.saturating_add(u64::try_from(line.len()).unwrap_or(u64::MAX)).saturating_add(1);
+        self.offset =
+            self.offset.saturating_add(u64::try_from(line.len()).unwrap_or(u64::MAX)).saturating_add(1);
         self.decoder.push(place, line).map_err(|fault| {
-            Refusal::new(Stage::Publication, Code::Reopen).with(Detail::Row(fault.issue.fault)).at_seq(seq).at_line(at)
+            Refusal::new(Stage::Publication, Code::Reopen)
+                .with(Detail::Row(fault.issue.fault))
+                .at_seq(seq)
+                .at_line(at)
         })?;
         let row = self.tape.parse(line, self.nesting_max).map_err(|_| reopen("the row is not JSON"))?;
         let row = self.rows.read(row, seq).map_err(reopen)?;
@@ -112,7 +116,8 @@ impl Verifier {
         self.session.push(&view);
         let (kind, data) = (view.kind, view.data);
         if self.payload.is_none() {
-            self.payload = check_payload(kind, data, seq, self.payloads).err().map(|refusal| refusal.at_line(at));
+            self.payload =
+                check_payload(kind, data, seq, self.payloads).err().map(|refusal| refusal.at_line(at));
         }
         if self.stream.is_none() {
             self.stream = check_stream(kind, data).err().map(|refusal| refusal.at_seq(seq).at_line(at));
@@ -129,7 +134,8 @@ impl Verifier {
             return Err(refusal.clone());
         }
         let cut = self.decoder.finish(&self.header);
-        let inherited = cut.map_err(|_| refuse(Code::Reopen, "header and marker of the fork cut disagree"))?;
+        let inherited =
+            cut.map_err(|_| refuse(Code::Reopen, "header and marker of the fork cut disagree"))?;
         if let Some(fault) = self.relations.finish() {
             return Err(refuse(Code::Reopen, fault.rule).at_seq(fault.seq));
         }
@@ -171,9 +177,13 @@ fn check_stream(kind: Kind, data: Node<'_>) -> Result<(), Refusal> {
     };
     let verified = Settlement::read(settlement, data.raw()).and_then(|settlement| settlement.verify());
     verified.map_err(|fault| match fault {
-        SettlementFault::StreamContent => refuse(Code::StreamContent, "the stream assembles to other content"),
+        SettlementFault::StreamContent => {
+            refuse(Code::StreamContent, "the stream assembles to other content")
+        }
         SettlementFault::StreamUsage => refuse(Code::StreamUsage, "the stream ends with another usage"),
-        SettlementFault::StreamReplay => refuse(Code::StreamReplay, "the stream assembles to another replay state"),
+        SettlementFault::StreamReplay => {
+            refuse(Code::StreamReplay, "the stream assembles to another replay state")
+        }
         _ => Refusal::new(Stage::Publication, Code::StreamInvalid).with(Detail::Settlement(fault)),
     })
 }

@@ -27,7 +27,7 @@ pub fn fuzz_open_bytes(data: &[u8]) {
         "session.jsonl.zstd",
         "session.jsonl",
     ];
-    let name = names.get(usize::from(choice) % names.len()).copied().unwrap_or_default();
+    let name = names.iter().copied().cycle().nth(usize::from(choice)).unwrap_or_default();
     let disk = FaultDisk::new();
     let folder = Path::new("/root/_no-cwd/s");
     disk.plant_dir(folder);

@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::layout::parse_log_name;
+use super::snapshot::header_error;
 use crate::container::disk::{Access, Disk, DiskFile, Stamp};
 use crate::container::{Detected, Encoding, FileSource, Skim, detect, durable_hint, header_line, skim};
 use crate::error::{Error, Result};
 use crate::limits::Limits;
+use crate::row::Header;
 use crate::units::Generation;
 
 /// How a reader gets at the bytes of a log.
@@ -95,6 +97,15 @@ impl LogFile {
     /// [`Error::Io`]; [`Error::Corruption`] if the file became shorter meanwhile.
     pub fn skim(&self, progress: &mut dyn FnMut(u64)) -> Result<Option<Skim>> {
         skim(&mut self.source()?, self.encoding, progress).map_err(|error| Error::read(&self.path, 0, error))
+    }
+
+    /// The generation that the header states.
+    ///
+    /// # Errors
+    /// As [`LogFile::header_line`], and what is wrong with the header.
+    pub fn generation(&self) -> Result<Generation> {
+        let header = Header::parse(&self.header_line()?, &self.limits);
+        header.map(|header| header.generation()).map_err(|fault| header_error(&self.path, fault))
     }
 
     /// The header line without its newline, of at most the size that the limits allow.

@@ -4,13 +4,14 @@ use std::ops::ControlFlow;
 
 use super::events::Events;
 use super::log_file::LogFile;
+use super::restore::require_known;
 use super::scan::{Item, ScanOptions, scan_from};
 use super::snapshot::last_row;
-use crate::container::{Encoding, Last, probe};
+use crate::container::{Last, probe};
 use crate::error::Result;
 use crate::row::{Check, Header};
 
-/// Reads events `[from, to)` into `events`; gives the header and the number of events in the log.
+/// Reads events `[from, to)` into `events`; gives the number of events in the log.
 ///
 /// Begins with the block that holds `from`, found by the encoding's own means (O(log n) trailers in an indexed log), and
 /// goes on to the end of the log, or to `to` where the two ends tell how many events there are.
@@ -18,16 +19,12 @@ use crate::row::{Check, Header};
 /// # Errors
 /// [`crate::Error::Corruption`] and [`crate::Error::FormatUnsupported`]; damage before `from` is not looked for.
 /// [`crate::Error::DamagedTail`] if the range goes on where the end is damaged: its events up to there can be read.
-pub(crate) fn read_range(
-    log: &LogFile,
-    from: u64,
-    to: u64,
-    events: &mut Events,
-) -> Result<(Option<Header>, u64)> {
-    let options = ScanOptions { check: read_check(log.encoding()), ..ScanOptions::STRICT };
+pub(crate) fn read_range(log: &LogFile, from: u64, to: u64, events: &mut Events) -> Result<u64> {
+    let options = ScanOptions { check: Check::Envelope, ..ScanOptions::STRICT };
     let total = count_events(log);
     let report = scan_from(log, options, from.min(total.unwrap_or(u64::MAX)), &mut |item| {
         if let Item::Row { row, .. } = item {
+            require_known(log, &row)?;
             events.push_row(&row, from, to);
             if total.is_some() && row.next_seq() >= to {
                 return Ok(ControlFlow::Break(()));
@@ -40,15 +37,7 @@ pub(crate) fn read_range(
         // Less than was asked for, and nobody knows whether it was all: that must not pass for the end of the log.
         report.require_appendable(log)?;
     }
-    Ok((report.header, total.unwrap_or(report.events)))
-}
-
-/// How much of a row is looked at to serve it: checksums prove what a writer checked; plain text proves nothing.
-pub(crate) const fn read_check(encoding: Encoding) -> Check {
-    match encoding {
-        Encoding::Indexed | Encoding::Zstd => Check::Envelope,
-        Encoding::Plain => Check::Full,
-    }
+    Ok(total.unwrap_or(report.events))
 }
 
 /// Events of the log by its last row, where that is clear from behind.

@@ -7,11 +7,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::append::Appender;
+use super::handle::take_lock_in;
 use super::layout::LOCK_NAME;
 use super::log_file::{LogFile, ReadMode};
 use super::repair::Repaired;
 use super::scan::{Report, ScanOptions, Verdict, scan, scan_to_writer};
-use crate::container::disk::{Access, Disk, LockAttempt};
+use crate::container::disk::{Access, Disk};
 use crate::container::{LEVEL_DEFAULT, Tail};
 use crate::error::{Error, Result};
 use crate::limits::Limits;
@@ -36,14 +37,9 @@ pub struct Recovered {
 /// [`Error::IdentityMismatch`], which change nothing; [`Error::Io`] and [`Error::Foreign`].
 pub fn recover(disk: &Arc<dyn Disk>, path: &Path, limits: Limits) -> Result<Recovered> {
     let lock_path = path.with_file_name(LOCK_NAME);
-    let lock = match disk.lock(&lock_path).map_err(Error::io(&lock_path, "locking"))? {
-        LockAttempt::Held(lock) => lock,
-        LockAttempt::Contended => {
-            let owner = disk.lock_owner(&lock_path).ok().flatten();
-            let folder = path.parent().and_then(Path::file_name).unwrap_or_default();
-            return Err(Error::AlreadyOwned { id: folder.to_string_lossy().into_owned(), owner });
-        }
-    };
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let shown = folder.file_name().unwrap_or_default().to_string_lossy();
+    let lock = take_lock_in(&**disk, folder, &shown)?;
     let recovered = recover_locked(disk, path, limits);
     let released = lock.release().map_err(Error::io(&lock_path, "releasing"));
     match (recovered, released) {

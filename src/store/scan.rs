@@ -11,7 +11,7 @@ use crate::container::{
 };
 use crate::error::{Damage, Error, Result, Unsupported};
 use crate::row::{
-    Check, Evidence, Header, HeaderFault, PhysicalRow, Recovery, RowDecoder, RowFault, RowPlace,
+    Check, DecodeCause, Evidence, Header, HeaderFault, PhysicalRow, Recovery, RowDecoder, RowFault, RowPlace,
 };
 use crate::units::{Generation, Seq, UnixMs};
 
@@ -74,6 +74,13 @@ pub enum Item<'a> {
         place: Place,
         /// What is wrong with it.
         fault: RowFault,
+    },
+    /// A row of a generation newer than this build, in a lenient scan: its bytes, which mean nothing here.
+    Opaque {
+        /// The line, without its newline.
+        line: &'a [u8],
+        /// Where it stands.
+        place: Place,
     },
     /// Stored bytes that could not be read, and what a lenient scan skipped because of them.
     Hole {
@@ -244,9 +251,13 @@ struct Scan<'l> {
     lost: bool,
     /// A later `turn/end` proves that the place of the first issue had been committed.
     issue_is_fatal: bool,
+    /// A row that no writer makes and that the original takes for an event all the same: neither damage nor understood.
+    is_refused: bool,
     /// Damage in the bytes; the first one decides.
     hole: Option<Fault>,
     header_fault: Option<HeaderFault>,
+    /// The header is of a generation newer than this build.
+    is_opaque: bool,
     /// The first row's own seq is the one to begin with.
     starts_in_the_middle: bool,
     /// What lies before was not read, so nothing is said of the whole.
@@ -284,8 +295,10 @@ impl<'l> Scan<'l> {
             behind: None,
             lost: false,
             issue_is_fatal: false,
+            is_refused: false,
             hole: None,
             header_fault: None,
+            is_opaque: false,
             starts_in_the_middle: false,
             from_the_middle: false,
         }
@@ -335,6 +348,8 @@ impl<'l> Scan<'l> {
             }
             self.go_on_behind();
             self.lost = true;
+            // Without a header frame the first line that can be read is a row.
+            self.line = self.line.max(1);
         }
     }
 
@@ -368,7 +383,7 @@ impl<'l> Scan<'l> {
         let got = self.report.events.saturating_sub(events_before);
         let miscounted =
             block.counted.map(|counted| u64::from(counted.events)).filter(|&stored| stored != got);
-        let clean = self.decoder.issue().is_none() && self.behind.is_none();
+        let clean = self.decoder.issue().is_none() && self.behind.is_none() && !self.is_opaque;
         Ok(ControlFlow::Continue(
             miscounted.filter(|_| clean).map(|stored| Fault::EventCount { stored, got }),
         ))
@@ -391,7 +406,8 @@ impl<'l> Scan<'l> {
                     Some(Place { line: 1, block: 0, file_at: 0, text_at: 0 }),
                 );
                 // Rows of a newer generation mean something else; other rows are read as the file's name says.
-                readable = self.options.lenient && !matches!(fault, HeaderFault::Newer { .. });
+                self.is_opaque = matches!(fault, HeaderFault::Newer { .. });
+                readable = self.options.lenient;
             }
         }
         let flow = visit(Item::Header { line, header: self.report.header.as_ref() })?;
@@ -399,6 +415,10 @@ impl<'l> Scan<'l> {
     }
 
     fn row(&mut self, line: &[u8], place: Place, visit: Visit<'_>) -> Result<ControlFlow<()>> {
+        if self.is_opaque {
+            self.report.rows = self.report.rows.saturating_add(1);
+            return visit(Item::Opaque { line, place });
+        }
         if std::mem::take(&mut self.starts_in_the_middle)
             && let Ok(row) =
                 PhysicalRow::read(line, self.decoder.generation(), self.options.check, self.log.limits())
@@ -415,6 +435,7 @@ impl<'l> Scan<'l> {
                     return visit(Item::Row { row, place });
                 }
                 Ok(_) => {}
+                Err(error) if error.cause == DecodeCause::Refused => self.is_refused = true,
                 Err(_) => self.issue_is_fatal = true,
             }
         }
@@ -522,6 +543,9 @@ impl<'l> Scan<'l> {
                 _ => Verdict::Corrupt,
             };
         }
+        if self.is_refused {
+            return Verdict::Unsupported;
+        }
         if let Some(issue) = self.decoder.issue() {
             return self.verdict_on_rows(issue.fault);
         }
@@ -584,6 +608,8 @@ fn accept(report: &mut Report, row: &PhysicalRow<'_>) {
 
 fn decoder(log: &LogFile, generation: Generation, recovery: Recovery, check: Check) -> RowDecoder {
     let evidence = if generation.has_chunk_events() { Evidence::Decoded } else { Evidence::Parsed };
+    // Reading less than the whole line relies on a checksum over it, which a plain log does not have.
+    let check = if log.encoding() == Encoding::Plain { Check::Full } else { check };
     RowDecoder::new(generation, recovery).with_check(check).with_limits(*log.limits()).with_evidence(evidence)
 }
 

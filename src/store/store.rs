@@ -12,15 +12,17 @@ use parking_lot::Mutex;
 use super::append::Durability;
 use super::events::Events;
 use super::folder::Folder;
-use super::handle::{SessionAccess, SessionHandle, needs_migration};
+use super::handle::{SessionAccess, SessionHandle};
 use super::layout::{is_flat_log, printable, session_dir_name, session_path};
-use super::lease::{Claims, Pending};
+use super::lease::{Claim, Claims, Pending};
 use super::log_file::{LogFile, ReadMode};
 use super::range::read_range;
+use super::restore::{restore, restore_range};
 use super::snapshot::{Snapshot, State, header_error};
 use crate::container::disk::{Disk, FileKind, OsDisk};
 use crate::container::{Encoding, LEVEL_DEFAULT};
 use crate::error::{Error, Result};
+use crate::format::catalog::{Classified, classify};
 use crate::json::Text;
 use crate::limits::Limits;
 use crate::row::{Header, Seeding};
@@ -92,6 +94,10 @@ impl FileStore {
         Self { shared: Arc::new(Shared { disk, root: root.into(), options, claims, writing }) }
     }
 
+    pub(super) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
     /// The root folder.
     #[must_use]
     pub fn root(&self) -> &Path {
@@ -129,9 +135,7 @@ impl FileStore {
             return invalid("no folder can be named after an empty id or an empty working directory");
         };
         let exists = || Error::AlreadyExists { id: printable(header.id()) };
-        // A folder without a log, left by an interrupted creation, is no session.
-        let stored = self.shared.folders_of(header.id())?.iter().any(|folder| !folder.logs.is_empty());
-        if stored {
+        if self.shared.is_stored(header.id())? {
             return Err(exists());
         }
         let pending = Pending { header: header.clone(), inherited };
@@ -193,22 +197,13 @@ impl FileStore {
             Snapshot { error: Some(error), .. } => return Err(error),
             Snapshot { .. } => return Err(Error::NotFound { id: printable(id) }),
         };
-        if header.generation() != Generation::CURRENT {
-            return Err(Error::NeedsMigration {
-                path: snapshot.path,
-                stored: header.generation(),
-                newest: Generation::CURRENT,
-            });
-        }
-        let inherited = match header.seeding() {
-            Seeding::Unseeded => 0,
-            // The marker of the cut stands somewhere in the log.
+        let (header, inherited) = match (header.seeding(), header.generation()) {
+            (Seeding::Unseeded, Generation::CURRENT) => (header, 0),
+            // Where the cut stands in the current generation, only the events tell.
             _ => {
                 let log = self.shared.open_log(&folder.path)?;
-                let options = super::scan::ScanOptions::STRICT;
-                let report = super::scan::scan(&log, options, &mut |_| Ok(ControlFlow::Continue(())))?;
-                report.require(&log)?;
-                report.inherited
+                let restored = restore(&log, &mut |_| ControlFlow::Continue(()))?;
+                (current_header(&log)?, restored.inherited)
             }
         };
         Ok(SessionHandle::for_reading(shared, header, inherited, folder.path))
@@ -357,6 +352,17 @@ impl Shared {
         &self.options
     }
 
+    /// Takes the claim on an id that is to be created, or `None` if somebody has it.
+    pub(super) fn claim(&self, id: &Text, pending: Pending) -> Option<Claim> {
+        self.claims.take(id, Some(pending))
+    }
+
+    /// Whether a log of that id stands anywhere in the root. A folder without one, left by an interrupted creation, is no
+    /// session.
+    pub(super) fn is_stored(&self, id: &Text) -> Result<bool> {
+        Ok(self.folders_of(id)?.iter().any(|folder| !folder.logs.is_empty()))
+    }
+
     pub(super) fn is_pending(&self, id: &Text) -> bool {
         self.claims.pending(id).is_some()
     }
@@ -382,12 +388,10 @@ impl Shared {
 
     /// Reads events `[from, to)` of a log into `events`, and returns how many the log has.
     pub(super) fn read_range(&self, log: &LogFile, from: u64, to: u64, events: &mut Events) -> Result<u64> {
-        let (header, found) = read_range(log, from, to, events)?;
-        match header {
-            Some(header) if header.generation() != Generation::CURRENT => {
-                Err(needs_migration(log, header.generation()))
-            }
-            _ => Ok(found),
+        if log.generation()? == Generation::CURRENT {
+            read_range(log, from, to, events)
+        } else {
+            restore_range(log, from, to, events).map(|restored| restored.events)
         }
     }
 
@@ -499,6 +503,16 @@ fn refuse_doubles(snapshots: &mut [Snapshot]) {
                 snapshot.state = State::Refused;
                 snapshot.error = Some(Error::DuplicateId { id: printable(&id), first, second });
             }
+        }
+    }
+}
+
+/// The header of a log as it reads in the current generation.
+fn current_header(log: &LogFile) -> Result<Header> {
+    match classify(&log.header_line()?, log.limits()) {
+        Classified::Current(header) | Classified::MigrationRequired { header, .. } => Ok(header),
+        Classified::Refused { refusal, .. } => {
+            Err(Error::Refused { path: log.path().to_path_buf(), source: refusal })
         }
     }
 }

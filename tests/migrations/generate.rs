@@ -8,17 +8,17 @@ use super::mutate;
 use super::value::{Json, Rng, list, n, obj, raw, t};
 
 /// A generated log.
-pub struct Log {
+pub(crate) struct Log {
     /// The text, header and rows, as it would stand in a file.
-    pub text: Vec<u8>,
+    pub(crate) text: Vec<u8>,
     /// What was done to it beyond playing a session, for the report of a difference.
-    pub mutations: Vec<&'static str>,
+    pub(crate) mutations: Vec<&'static str>,
     /// A goal message of the old form stands inside an attempt: the packages then change the order of events.
-    pub goal_inside_attempt: bool,
+    pub(crate) goal_inside_attempt: bool,
 }
 
 /// The log of `seed`.
-pub fn log(seed: u64) -> Log {
+pub(crate) fn log(seed: u64) -> Log {
     let mut rng = Rng::new(seed);
     let version = u64::from(rng.one_in(2));
     let mut session = Session::new(rng.clone(), version);
@@ -50,11 +50,11 @@ pub fn log(seed: u64) -> Log {
 }
 
 /// Header and rows before they are written.
-pub struct Draft {
-    pub version: u64,
-    pub header: Json,
-    pub rows: Vec<Json>,
-    pub is_torn: bool,
+pub(crate) struct Draft {
+    pub(crate) version: u64,
+    pub(crate) header: Json,
+    pub(crate) rows: Vec<Json>,
+    pub(crate) is_torn: bool,
 }
 
 const WORDS: &[&str] = &[
@@ -1056,7 +1056,7 @@ fn run_len(chunks: &[Json]) -> usize {
 }
 
 /// A list of seqs in one of its stored forms.
-pub fn stored_list(seqs: &[u64], rng: &mut Rng) -> Json {
+pub(crate) fn stored_list(seqs: &[u64], rng: &mut Rng) -> Json {
     let ascending = seqs.windows(2).all(|pair| pair[0] < pair[1]);
     if !ascending || rng.one_in(2) {
         return list(seqs.iter().map(|seq| n(*seq)).collect());

@@ -1,19 +1,21 @@
 //! What the migration tests share: a whole log in memory, converted.
 
-pub mod generate;
+#![allow(dead_code, reason = "no single test binary uses every helper")]
+
+pub(crate) mod generate;
 mod mutate;
-pub mod oracle;
-pub mod value;
+pub(crate) mod oracle;
+pub(crate) mod value;
 
 use std::ops::ControlFlow;
 
 use seslog::format::catalog::{Classified, classify};
-use seslog::format::{Migration, Refusal, TargetRow};
+use seslog::format::{Migration, PayloadCheck, Refusal, TargetRow, Verifier};
 use seslog::limits::Limits;
-use seslog::row::Recovery;
+use seslog::row::{Header, Recovery};
 
 /// Converts a v0 or v1 log to the text of a v2 log.
-pub fn migrate(log: &[u8], recovery: Recovery) -> Result<Vec<u8>, Refusal> {
+pub(crate) fn migrate(log: &[u8], recovery: Recovery) -> Result<Vec<u8>, Refusal> {
     let limits = Limits::DEFAULT;
     let (header, rows) = split_line(log);
     let stored = match classify(header, &limits) {
@@ -49,9 +51,24 @@ pub fn migrate(log: &[u8], recovery: Recovery) -> Result<Vec<u8>, Refusal> {
 }
 
 /// The first line without its newline, and what follows it.
-pub fn split_line(text: &[u8]) -> (&[u8], &[u8]) {
+pub(crate) fn split_line(text: &[u8]) -> (&[u8], &[u8]) {
     match text.iter().position(|byte| *byte == b'\n') {
         Some(end) => (&text[..end], &text[end + 1..]),
         None => (text, &[]),
     }
+}
+
+/// Verifies a v2 log as a publication does, its payloads included.
+pub(crate) fn verify(log: &[u8]) -> Result<(), Refusal> {
+    let (header, mut rest) = split_line(log);
+    let header = Header::parse(header, &Limits::DEFAULT).expect("a header");
+    let mut verifier = Verifier::new(&header, PayloadCheck::All, &Limits::DEFAULT)?;
+    let mut events = 0;
+    while !rest.is_empty() {
+        let (line, next) = split_line(rest);
+        verifier.push(line)?;
+        events += 1;
+        rest = next;
+    }
+    verifier.finish(header.id(), events).map(|verified| assert_eq!(verified.events, events))
 }

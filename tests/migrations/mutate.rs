@@ -4,7 +4,7 @@ use super::generate::Draft;
 use super::value::{Json, Rng, list, n, obj, raw, t};
 
 /// Changes `draft` in one way and names it.
-pub fn mutate(draft: &mut Draft, rng: &mut Rng) -> &'static str {
+pub(crate) fn mutate(draft: &mut Draft, rng: &mut Rng) -> &'static str {
     if rng.one_in(3) {
         return blind(draft, rng);
     }

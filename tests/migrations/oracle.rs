@@ -7,26 +7,23 @@ use std::process::Command;
 use serde_json::Value;
 use seslog::row::Recovery;
 
+use crate::common;
+
 /// What the packages made of a log.
 #[derive(Debug)]
-pub enum Verdict {
+pub(crate) enum Verdict {
     Migrated(Vec<u8>),
     /// The innermost message of the error.
     Refused(String),
 }
 
 /// Where the installed packages are, or a visible line when they are nowhere.
-pub fn locate() -> Option<PathBuf> {
-    let found =
-        std::env::var_os("SESLOG_ORACLE").map(PathBuf::from).filter(|dir| dir.join("migrate.mjs").exists());
-    if found.is_none() {
-        eprintln!("SKIPPED: SESLOG_ORACLE does not name an installed oracle");
-    }
-    found
+pub(crate) fn locate() -> Option<PathBuf> {
+    common::oracle().map(|oracle| oracle.dir().to_owned())
 }
 
 /// Converts every `*.jsonl` of `folder` to v2 in one process, by name without extension.
-pub fn migrate(oracle: &Path, folder: &Path, recovery: Recovery) -> BTreeMap<String, Verdict> {
+pub(crate) fn migrate(oracle: &Path, folder: &Path, recovery: Recovery) -> BTreeMap<String, Verdict> {
     let out = tempfile::tempdir().expect("a folder for results");
     let recovery = if recovery == Recovery::Strict { "strict" } else { "recoverable" };
     let node = oracle.join("node_modules/.bin/node");
@@ -62,7 +59,7 @@ pub fn migrate(oracle: &Path, folder: &Path, recovery: Recovery) -> BTreeMap<Str
 }
 
 /// The stage and code that a message of the packages stands for; `*` where a message does not tell them apart.
-pub fn code_of(message: &str) -> (&'static str, &'static str) {
+pub(crate) fn code_of(message: &str) -> (&'static str, &'static str) {
     let (origin, text) = message.split_once('|').expect("an origin");
     let has = |part: &str| text.contains(part);
     if origin == "SyntaxError" {

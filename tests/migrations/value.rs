@@ -2,17 +2,17 @@
 
 /// Numbers of a small generator: xorshift64*, seeded by splitmix.
 #[derive(Clone, Debug)]
-pub struct Rng(u64);
+pub(crate) struct Rng(u64);
 
 impl Rng {
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         Self((z ^ (z >> 31)) | 1)
     }
 
-    pub fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
@@ -20,23 +20,23 @@ impl Rng {
     }
 
     /// Below `bound`.
-    pub fn below(&mut self, bound: usize) -> usize {
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
         usize::try_from(self.next() % u64::try_from(bound.max(1)).expect("small")).expect("small")
     }
 
     /// Once in `n`.
-    pub fn one_in(&mut self, n: usize) -> bool {
+    pub(crate) fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }
 
-    pub fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
+    pub(crate) fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
         &items[self.below(items.len())]
     }
 }
 
 /// A JSON value whose members keep their order.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Json {
+pub(crate) enum Json {
     /// Text that stands as it is: a number, `true`, `null`, or a fragment of any kind.
     Raw(String),
     Text(String),
@@ -45,18 +45,18 @@ pub enum Json {
 }
 
 impl Json {
-    pub fn object(members: &[(&str, Json)]) -> Self {
+    pub(crate) fn object(members: &[(&str, Json)]) -> Self {
         Self::Object(members.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect())
     }
 
-    pub fn get(&self, name: &str) -> Option<&Json> {
+    pub(crate) fn get(&self, name: &str) -> Option<&Json> {
         match self {
             Self::Object(members) => members.iter().find(|(own, _)| own == name).map(|(_, value)| value),
             _ => None,
         }
     }
 
-    pub fn get_mut(&mut self, name: &str) -> Option<&mut Json> {
+    pub(crate) fn get_mut(&mut self, name: &str) -> Option<&mut Json> {
         match self {
             Self::Object(members) => members.iter_mut().find(|(own, _)| own == name).map(|(_, value)| value),
             _ => None,
@@ -64,7 +64,7 @@ impl Json {
     }
 
     /// Sets a member, at its place or at the end.
-    pub fn set(&mut self, name: &str, value: Json) {
+    pub(crate) fn set(&mut self, name: &str, value: Json) {
         if let Some(slot) = self.get_mut(name) {
             *slot = value;
         } else if let Self::Object(members) = self {
@@ -72,7 +72,7 @@ impl Json {
         }
     }
 
-    pub fn remove(&mut self, name: &str) -> Option<Json> {
+    pub(crate) fn remove(&mut self, name: &str) -> Option<Json> {
         match self {
             Self::Object(members) => {
                 let at = members.iter().position(|(own, _)| own == name)?;
@@ -82,7 +82,7 @@ impl Json {
         }
     }
 
-    pub fn number(&self) -> Option<u64> {
+    pub(crate) fn number(&self) -> Option<u64> {
         match self {
             Self::Raw(text) => text.parse().ok(),
             _ => None,
@@ -90,7 +90,7 @@ impl Json {
     }
 
     /// Every value in this one, itself first.
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         1 + match self {
             Self::List(items) => items.iter().map(Self::count).sum::<usize>(),
             Self::Object(members) => members.iter().map(|(_, value)| value.count()).sum(),
@@ -99,7 +99,7 @@ impl Json {
     }
 
     /// The value of number `index` in the order of [`count`](Self::count).
-    pub fn nth_mut(&mut self, index: &mut usize) -> Option<&mut Json> {
+    pub(crate) fn nth_mut(&mut self, index: &mut usize) -> Option<&mut Json> {
         if *index == 0 {
             return Some(self);
         }
@@ -120,14 +120,14 @@ impl Json {
     }
 
     /// As `JSON.stringify` writes it.
-    pub fn to_text(&self) -> String {
+    pub(crate) fn to_text(&self) -> String {
         let mut out = String::new();
         self.write(&mut out, &mut None);
         out
     }
 
     /// In some spelling that means the same.
-    pub fn to_odd_text(&self, rng: &mut Rng) -> String {
+    pub(crate) fn to_odd_text(&self, rng: &mut Rng) -> String {
         let mut out = String::new();
         self.write(&mut out, &mut Some(rng));
         out
@@ -221,19 +221,19 @@ fn write_text(text: &str, out: &mut String, odd: &mut Option<&mut Rng>) {
     out.push('"');
 }
 
-pub fn n(number: u64) -> Json {
+pub(crate) fn n(number: u64) -> Json {
     Json::Raw(number.to_string())
 }
 
-pub fn raw(text: impl AsRef<str>) -> Json {
+pub(crate) fn raw(text: impl AsRef<str>) -> Json {
     Json::Raw(text.as_ref().to_owned())
 }
 
-pub fn t(text: impl AsRef<str>) -> Json {
+pub(crate) fn t(text: impl AsRef<str>) -> Json {
     Json::Text(text.as_ref().to_owned())
 }
 
-pub fn list(items: Vec<Json>) -> Json {
+pub(crate) fn list(items: Vec<Json>) -> Json {
     Json::List(items)
 }
 
