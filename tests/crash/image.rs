@@ -143,10 +143,13 @@ fn is_possible(
             match encoding {
                 // A line feed behind zeros is on the medium, and so the line seems complete: refused, not lost.
                 Encoding::Plain => bytes[good_end..].contains(&0),
-                // All but the last, partial sector is there: zeros that fill no sector prove nothing.
+                // All is there but less than eight bytes of a last sector that the file's end cuts short: too few zeros to
+                // prove anything.
                 _ => {
                     let border = bytes.len() / 512 * 512;
-                    border > good_end && bytes[border..].iter().all(|&byte| byte == 0)
+                    border > good_end
+                        && bytes.len() - border < 8
+                        && bytes[border..].iter().all(|&byte| byte == 0)
                 }
             }
         }
