@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use crate::container::disk::LockOwner;
 use crate::container::{Fault, ReadError};
+use crate::format::Refusal;
 use crate::row::{CutFault, HeaderFault, RowFault};
 use crate::units::Generation;
 
@@ -110,15 +111,14 @@ pub enum Error {
         /// What is not understood.
         reason: Unsupported,
     },
-    /// The log is of an older generation and must be migrated before it can be opened.
-    #[error("{}: generation {stored} must be migrated to {newest} before it can be opened", .path.display())]
-    NeedsMigration {
+    /// The log is of an older generation and cannot be converted without losing or inventing something, or it breaks the
+    /// rules of its own generation: [`Refusal::class`] tells. It stays as it is.
+    #[error("{}: the log cannot be converted to {}", .path.display(), Generation::CURRENT)]
+    Refused {
         /// The log.
         path: PathBuf,
-        /// Its generation.
-        stored: Generation,
-        /// The generation that this build opens.
-        newest: Generation,
+        /// The first rule that it breaks.
+        source: Refusal,
     },
     /// An argument that no session can have.
     #[error("{what}")]

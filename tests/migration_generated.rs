@@ -1,5 +1,6 @@
 //! Generated logs, converted and read back: what a conversion gives is a log that every reader of v2 takes.
 
+mod common;
 mod migrations;
 
 use std::collections::BTreeMap;

@@ -1,5 +1,6 @@
 //! The migration vectors of the specification: byte-identical results, or the same refusal.
 
+mod common;
 mod migrations;
 
 use std::collections::BTreeMap;

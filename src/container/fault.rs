@@ -125,6 +125,9 @@ pub enum Fault {
     /// A body holds an extension frame of a kind that this build does not know.
     #[error("the body holds an extension frame that this build does not know")]
     Extension,
+    /// No level of the compressor avoids an aligned sector of zeros, which a record must not hold.
+    #[error("the rows compress to an aligned sector of zeros at every level")]
+    ZeroSector,
     /// A body is longer than a segment may be.
     #[error("a body of {len} bytes is longer than {limit}")]
     BodyLimit {

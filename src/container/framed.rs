@@ -129,6 +129,10 @@ impl BlockReader for FramedReader {
         Ok(Some(Skipped { start: damage.start, end }))
     }
 
+    fn index(&self) -> u64 {
+        if self.damage.is_some() || self.tail.is_some() { self.index } else { self.index.saturating_sub(1) }
+    }
+
     fn tail(&self) -> Option<Tail> {
         self.tail
     }
@@ -148,7 +152,10 @@ fn decode(
 ) -> Result<Result<(), Fault>, ReadError> {
     let Ok(len) = usize::try_from(frame.stored_len()) else { return Ok(Err(Fault::FrameData)) };
     let stored = source.get(frame.start, len)?;
-    let content = decoder.decode(frame, stored).and_then(|content| check_lines(is_header, content, limits));
+    let limit = if is_header { limits.header_bytes_max } else { limits.frame_content_bytes_max };
+    let content = decoder
+        .decode_up_to(frame, stored, limit)
+        .and_then(|content| check_lines(is_header, content, limits));
     source.confirm()?;
     Ok(content)
 }
@@ -186,11 +193,13 @@ fn is_intact(source: &mut dyn Source, decoder: &mut Decoder, start: u64) -> Resu
 
 fn search(source: &mut dyn Source, decoder: &mut Decoder, from: u64) -> Result<Option<u64>, ReadError> {
     const PIECE: u64 = 256 << 10;
-    /// Each candidate may cost a decompression; a file that holds more than this many is hostile, and what follows is
-    /// then taken for intact, which only ever refuses more.
+    /// Each candidate may cost a decompression; a file that holds more than this many, or candidates of more content, is
+    /// hostile, and what follows is then taken for intact, which only ever refuses more.
     const CANDIDATES_MAX: u32 = 4096;
+    const CONTENT_MAX: u64 = 1 << 30;
     let finder = memchr::memmem::Finder::new(&frame::MAGIC);
     let mut candidates = 0_u32;
+    let mut content = 0_u64;
     let mut at = from;
     while at < source.size() {
         let end = at.saturating_add(PIECE).saturating_add(3).min(source.size());
@@ -198,9 +207,10 @@ fn search(source: &mut dyn Source, decoder: &mut Decoder, from: u64) -> Result<O
         let hits: Vec<u64> = finder.find_iter(bytes).map(|hit| at.saturating_add(hit as u64)).collect();
         for hit in hits {
             candidates = candidates.saturating_add(1);
-            if candidates > CANDIDATES_MAX || is_intact(source, decoder, hit)? {
+            if candidates > CANDIDATES_MAX || content > CONTENT_MAX || is_intact(source, decoder, hit)? {
                 return Ok(Some(hit));
             }
+            content = content.saturating_add(decoder.content().len() as u64);
         }
         at = at.saturating_add(PIECE);
     }
@@ -232,7 +242,8 @@ impl BlockWriter for FramedWriter {
     fn stage(&mut self, batch: &Batch<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
         let start = out.len();
         if !batch.content.is_empty() {
-            self.encoder.encode(batch.content, out);
+            let at = self.end.saturating_add(self.staged);
+            self.encoder.encode_at(at, batch.content, out)?;
         }
         self.staged = self.staged.saturating_add(out.len().saturating_sub(start) as u64);
         Ok(())

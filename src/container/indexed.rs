@@ -9,8 +9,8 @@ mod write;
 
 pub(crate) use hop::{durable_hint, last_trailer};
 pub(crate) use read::IndexedReader;
-pub(crate) use walk::Walk;
-pub(crate) use write::IndexedWriter;
+pub(crate) use walk::{Walk, WalkStop};
+pub(crate) use write::{IndexedWriter, SEGMENT_CONTENT};
 
 use super::seek::jump;
 

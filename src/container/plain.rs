@@ -87,6 +87,10 @@ impl BlockReader for PlainReader {
         Ok(None)
     }
 
+    fn index(&self) -> u64 {
+        if self.tail.is_some() { self.index } else { self.index.saturating_sub(1) }
+    }
+
     fn tail(&self) -> Option<Tail> {
         self.tail
     }

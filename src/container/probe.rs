@@ -14,7 +14,10 @@ use crate::limits::Limits;
 /// Bytes that one look at the end of a file reads first: most trailers and last rows lie in one page.
 const NEAR: u64 = 4 << 10;
 /// Bytes at the end of a file in which the last frame or row is searched before the forward walk has to answer.
-const FAR: u64 = 60 << 10;
+pub(super) const FAR: u64 = 60 << 10;
+
+/// Markers at the end of an indexed log that a look from behind steps over.
+const MARKERS: usize = 16;
 
 /// What the two ends of a log say.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,8 +105,15 @@ fn indexed_tail(
     }
     let counted = last.trailer.next_seq;
     let mut hop = last;
-    while hop.trailer.body_len == 0 {
+    // Each recovery leaves one marker; a log that ends with more than these is walked.
+    for _ in 0..MARKERS {
+        if hop.trailer.body_len > 0 {
+            break;
+        }
         hop = hop.previous(source, walk.id())?;
+    }
+    if hop.trailer.body_len == 0 {
+        return Ok(Last::Unclear);
     }
     if hop.trailer.segment == 0 {
         return Ok(if counted == 0 { Last::HeaderOnly } else { Last::Unclear });
@@ -230,7 +240,9 @@ fn decode<'d>(
     let len =
         usize::try_from(frame.stored_len()).map_err(|_| ReadError::bad(frame.start, Fault::FrameData))?;
     let stored = source.get(frame.start, len)?;
-    let content = decoder.decode(frame, stored).map_err(|fault| ReadError::bad(frame.start, fault))?;
+    let limit = if is_header { limits.header_bytes_max } else { limits.frame_content_bytes_max };
+    let content =
+        decoder.decode_up_to(frame, stored, limit).map_err(|fault| ReadError::bad(frame.start, fault))?;
     check_lines(is_header, content, limits).map_err(|fault| ReadError::bad(frame.start, fault))?;
     Ok(content)
 }

@@ -8,6 +8,8 @@ use super::source::Source;
 /// Bytes that a disk writes whole or not at all.
 pub(crate) const SECTOR: u64 = 512;
 const SECTOR_LEN: usize = 512;
+/// No sound record ends with this many zeros: an indexed one ends with two CRC-32, a framed one with a checksum.
+const ENDS_NONZERO: usize = 8;
 
 /// What became of the end of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -150,10 +152,10 @@ fn zeros_behind(source: &mut dyn Source, start: u64) -> Result<ZerosFound, ReadE
         let piece = usize::try_from(end.saturating_sub(at)).unwrap_or(0);
         let bytes = source.get(at, piece)?;
         let all_zero = bytes.iter().all(|&byte| byte == 0);
-        // A piece that the file's end cuts short proves nothing, unless it is all there is.
-        if all_zero && (end == border || at == start) {
-            sector = true;
-        }
+        // The file's end may cut the last sector short. Records of ours end with a CRC or a checksum behind other bytes, so
+        // eight zeros there were never written; fewer prove nothing, unless they are all there is.
+        let is_proof = end == border || at == start || piece >= ENDS_NONZERO;
+        sector |= all_zero && is_proof;
         for &byte in bytes {
             zero_before_data |= tail_is_zero && byte != 0;
             tail_is_zero = byte == 0;
@@ -217,10 +219,12 @@ mod tests {
         bytes[700..1024].fill(0);
         assert_eq!(state(&bytes, stop(700, bad, Later::Nothing), Zeros::AnySector), TailState::Torn);
         assert_eq!(state(&bytes, stop(699, bad, Later::Nothing), Zeros::AnySector), TailState::Damaged);
-        // A zero last byte that happens to start a sector proves nothing.
-        let mut bytes = vec![1; 1025];
-        bytes[1024] = 0;
-        assert_eq!(state(&bytes, stop(700, bad, Later::Nothing), Zeros::AnySector), TailState::Damaged);
+        // A last sector that the file's end cuts short: eight zeros are proof, seven may be the end of a sound record.
+        for (zeros, verdict) in [(1, TailState::Damaged), (7, TailState::Damaged), (8, TailState::Torn)] {
+            let mut bytes = vec![1; 1024 + zeros];
+            bytes[1024..].fill(0);
+            assert_eq!(state(&bytes, stop(700, bad, Later::Nothing), Zeros::AnySector), verdict, "{zeros}");
+        }
     }
 
     #[test]

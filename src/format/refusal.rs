@@ -246,6 +246,11 @@ impl Refusal {
         Self { class, stage, code, line: None, seq: None, detail: Box::new(Detail::None) }
     }
 
+    /// What was written is not what should be published.
+    pub(crate) fn publication(code: Code, rule: &'static str) -> Self {
+        Self::new(Stage::Publication, code).with(Detail::Rule(rule))
+    }
+
     pub(crate) fn with(mut self, detail: Detail) -> Self {
         *self.detail = detail;
         self

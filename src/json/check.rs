@@ -280,7 +280,7 @@ impl Cursor<'_> {
 
 /// Bytes before the first quote, backslash or control character of `text`, or all of it.
 #[inline]
-pub(super) fn plain_len(text: &[u8]) -> usize {
+pub(crate) fn plain_len(text: &[u8]) -> usize {
     // Most strings are names and short words, for which the wide loop would cost more than it saves.
     match plain_len_narrow(text, 2) {
         (len, true) => len,

@@ -19,6 +19,7 @@ mod text;
 mod write;
 
 pub use check::check;
+pub(crate) use check::plain_len;
 pub use error::{SyntaxError, SyntaxErrorKind};
 pub use node::{Items, Kind, Members, Node};
 pub use number::{Number, SAFE_INTEGER_MAX};

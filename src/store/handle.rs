@@ -12,13 +12,15 @@ use super::events::{Checked, CheckedFault, Events};
 use super::folder::Folder;
 use super::layout::{LOCK_NAME, log_name, printable};
 use super::lease::Claim;
-use super::log_file::LogFile;
+use super::migrate::{MigrateOptions, MigrationOutcome, migrate_locked};
 use super::publish::{Draft, create_dirs};
+use super::restore::require_known;
 use super::scan::{Item, Report, ScanOptions, scan_to_writer};
 use super::store::Shared;
-use crate::container::disk::{Access, DiskLock, LockAttempt};
+use crate::container::disk::{Access, Disk, DiskLock, LockAttempt};
 use crate::container::{LogId, create};
 use crate::error::{Error, Result};
+use crate::json::Text;
 use crate::row::{Check, Header, PhysicalRow};
 use crate::units::Generation;
 
@@ -93,11 +95,11 @@ impl SessionHandle {
     /// Opens a stored session for writing: takes the lock, then reads and checks the whole log.
     ///
     /// # Errors
-    /// [`Error::AlreadyOwned`], [`Error::Corruption`], [`Error::DamagedTail`], [`Error::NeedsMigration`] and the others that
-    /// say why a log cannot be written to.
+    /// [`Error::AlreadyOwned`], [`Error::Corruption`], [`Error::DamagedTail`], [`Error::Refused`] and the others that say why a
+    /// log cannot be written to.
     pub(super) fn for_writing(shared: Arc<Shared>, folder: &Path, claim: Claim) -> Result<Self> {
-        let lock = take_lock(&shared, folder, claim.shown_id())?;
-        let opened = Self::open_locked(&shared, folder);
+        let lock = take_lock_in(&**shared.disk(), folder, claim.shown_id())?;
+        let opened = Self::open_locked(&shared, folder, claim.id());
         match opened {
             Ok((header, report, appender, primed)) => {
                 let write = WriteState {
@@ -123,13 +125,32 @@ impl SessionHandle {
         }
     }
 
-    fn open_locked(shared: &Arc<Shared>, folder: &Path) -> Result<(Header, Report, Appender, Events)> {
+    fn open_locked(
+        shared: &Arc<Shared>,
+        folder: &Path,
+        id: &Text,
+    ) -> Result<(Header, Report, Appender, Events)> {
         // Chosen again under the lock: a successor may have been published since.
-        let log = shared.open_log(folder)?;
+        let mut log = shared.open_log(folder)?;
+        let generation = log.generation()?;
+        log.check_name(generation)?;
+        if generation != Generation::CURRENT {
+            let options = MigrateOptions {
+                limits: shared.options().limits,
+                level: shared.options().level,
+                ..MigrateOptions::default()
+            };
+            let migrated = migrate_locked(shared.disk(), folder, &options)?;
+            if let MigrationOutcome::Refused(source) = migrated.outcome {
+                return Err(Error::Refused { path: migrated.source, source });
+            }
+            log = shared.open_log(folder)?;
+        }
         let mut primed = Events::default();
         let mut bytes = 0_u64;
         let (mut report, blocks) = scan_to_writer(&log, ScanOptions::STRICT, &mut |item| {
             if let Item::Row { row, .. } = item {
+                require_known(&log, &row)?;
                 bytes = bytes.saturating_add(row.line().len() as u64);
                 if bytes <= PRIMED_BYTES_MAX {
                     primed.push_row(&row, 0, u64::MAX);
@@ -141,8 +162,15 @@ impl SessionHandle {
         let header =
             report.header.take().ok_or_else(|| Error::NotFound { id: log.path().display().to_string() })?;
         log.check_name(header.generation())?;
-        if header.generation() != Generation::CURRENT {
-            return Err(needs_migration(&log, header.generation()));
+        if header.id() != id {
+            return Err(Error::IdentityMismatch {
+                path: log.path().to_path_buf(),
+                what: format!(
+                    "session {} was asked for, the header's id is {}",
+                    printable(id),
+                    printable(header.id())
+                ),
+            });
         }
         let tail = report.tail;
         let durable = tail.map_or(0, |tail| tail.durable);
@@ -329,7 +357,7 @@ impl SessionHandle {
         let options = self.shared.options();
         create_dirs(&**disk, folder)?;
         if write.lock.is_none() {
-            write.lock = Some(take_lock(&self.shared, folder, &self.shown_id)?);
+            write.lock = Some(take_lock_in(&**disk, folder, &self.shown_id)?);
         }
         let existing = Folder::read(&**disk, folder)?.is_some_and(|folder| !folder.logs.is_empty());
         if existing {
@@ -386,17 +414,16 @@ impl SessionHandle {
     }
 }
 
-/// Refuses a log of another generation than the current one.
-pub(super) fn needs_migration(log: &LogFile, stored: Generation) -> Error {
-    Error::NeedsMigration { path: log.path().to_path_buf(), stored, newest: Generation::CURRENT }
-}
-
-pub(super) fn take_lock(shared: &Shared, folder: &Path, shown_id: &str) -> Result<Box<dyn DiskLock>> {
+/// Takes the write lock of a session's folder, at once or not at all.
+///
+/// # Errors
+/// [`Error::AlreadyOwned`], [`Error::Io`].
+pub(super) fn take_lock_in(disk: &dyn Disk, folder: &Path, shown_id: &str) -> Result<Box<dyn DiskLock>> {
     let path = folder.join(LOCK_NAME);
-    match shared.disk().lock(&path).map_err(Error::io(&path, "locking"))? {
+    match disk.lock(&path).map_err(Error::io(&path, "locking"))? {
         LockAttempt::Held(lock) => Ok(lock),
         LockAttempt::Contended => {
-            let owner = shared.disk().lock_owner(&path).ok().flatten();
+            let owner = disk.lock_owner(&path).ok().flatten();
             Err(Error::AlreadyOwned { id: shown_id.to_owned(), owner })
         }
     }

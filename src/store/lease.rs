@@ -66,6 +66,11 @@ impl Claim {
         }
     }
 
+    /// The id.
+    pub(crate) const fn id(&self) -> &Text {
+        &self.id
+    }
+
     /// The id, printable.
     pub(crate) fn shown_id(&self) -> &str {
         &self.shown_id

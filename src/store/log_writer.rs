@@ -8,8 +8,9 @@ use super::publish::Draft;
 use crate::container::disk::Disk;
 use crate::container::{BlockWriter, Encoding, Fault, create};
 use crate::error::{Error, Result};
+use crate::format::TargetRow;
 use crate::row::PhysicalRow;
-use crate::units::UnixMs;
+use crate::units::{Seq, UnixMs};
 
 /// Bytes of rows that are written at once: a frame in the zstd encoding, four segments in the indexed one.
 const WRITE_CONTENT: usize = 1 << 20;
@@ -80,12 +81,26 @@ impl<'d> LogWriter<'d> {
     /// # Errors
     /// [`Error::SeqMismatch`], [`Error::Io`], and [`Error::InvalidArgument`] for a row that no segment holds.
     pub fn push(&mut self, row: &PhysicalRow<'_>) -> Result<()> {
+        self.push_parts(&[row.line().as_bytes()], row.first_seq(), row.next_seq(), row.last_time())
+    }
+
+    /// Adds a row of one event that stands in parts, as a migration delivers it.
+    ///
+    /// # Errors
+    /// As [`LogWriter::push`].
+    pub fn push_converted(&mut self, row: &TargetRow<'_>) -> Result<()> {
+        self.push_parts(&row.parts(), row.seq(), row.seq().get().saturating_add(1), row.time())
+    }
+
+    fn push_parts(&mut self, parts: &[&[u8]], first: Seq, next: u64, last_time: UnixMs) -> Result<()> {
         let expected = self.batch.next_seq;
-        self.batch.push(row).map_err(|CheckedFault::Seq { actual }| Error::SeqMismatch {
-            id: self.written.path.display().to_string(),
-            expected,
-            index: usize::try_from(self.written.rows).unwrap_or(usize::MAX),
-            actual: actual.get(),
+        self.batch.push_parts(parts, first, next, last_time).map_err(|CheckedFault::Seq { actual }| {
+            Error::SeqMismatch {
+                id: self.written.path.display().to_string(),
+                expected,
+                index: usize::try_from(self.written.rows).unwrap_or(usize::MAX),
+                actual: actual.get(),
+            }
         })?;
         self.written.rows = self.written.rows.saturating_add(1);
         if self.batch.content.len() >= WRITE_CONTENT { self.write_batch() } else { Ok(()) }
@@ -95,6 +110,12 @@ impl<'d> LogWriter<'d> {
     #[must_use]
     pub const fn events(&self) -> u64 {
         self.batch.next_seq
+    }
+
+    /// Path under which the log will appear.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.draft.path()
     }
 
     /// Path under which the file stands until it is published.

@@ -1,6 +1,7 @@
 //! The store of one root folder: `create`, `open`, `stat`, `list`, `flush`.
 
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -12,15 +13,17 @@ use parking_lot::Mutex;
 use super::append::Durability;
 use super::events::Events;
 use super::folder::Folder;
-use super::handle::{SessionAccess, SessionHandle, needs_migration};
+use super::handle::{SessionAccess, SessionHandle};
 use super::layout::{is_flat_log, printable, session_dir_name, session_path};
-use super::lease::{Claims, Pending};
+use super::lease::{Claim, Claims, Pending};
 use super::log_file::{LogFile, ReadMode};
 use super::range::read_range;
-use super::snapshot::{Snapshot, State};
+use super::restore::{restore, restore_range};
+use super::snapshot::{Snapshot, State, header_error};
 use crate::container::disk::{Disk, FileKind, OsDisk};
 use crate::container::{Encoding, LEVEL_DEFAULT};
 use crate::error::{Error, Result};
+use crate::format::catalog::{Classified, classify};
 use crate::json::Text;
 use crate::limits::Limits;
 use crate::row::{Header, Seeding};
@@ -92,6 +95,10 @@ impl FileStore {
         Self { shared: Arc::new(Shared { disk, root: root.into(), options, claims, writing }) }
     }
 
+    pub(super) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
     /// The root folder.
     #[must_use]
     pub fn root(&self) -> &Path {
@@ -129,9 +136,7 @@ impl FileStore {
             return invalid("no folder can be named after an empty id or an empty working directory");
         };
         let exists = || Error::AlreadyExists { id: printable(header.id()) };
-        // A folder without a log, left by an interrupted creation, is no session.
-        let stored = self.shared.folders_of(header.id())?.iter().any(|folder| !folder.logs.is_empty());
-        if stored {
+        if self.shared.is_stored(header.id())? {
             return Err(exists());
         }
         let pending = Pending { header: header.clone(), inherited };
@@ -160,6 +165,24 @@ impl FileStore {
         }
     }
 
+    /// Opens the session in `folder` for writing, wherever the folder stands and whatever it is called.
+    ///
+    /// For logs that a person names by their path; [`FileStore::open`] finds sessions by their id, in their own folders.
+    ///
+    /// # Errors
+    /// As [`FileStore::open`].
+    pub fn open_folder(&self, folder: &Path) -> Result<Arc<SessionHandle>> {
+        let header = {
+            let log = self.shared.open_log(folder)?;
+            let line = log.header_line()?;
+            Header::parse(&line, log.limits()).map_err(|fault| header_error(log.path(), fault))?
+        };
+        let owned = || Error::AlreadyOwned { id: printable(header.id()), owner: None };
+        let claim = self.shared.claims.take(header.id(), None).ok_or_else(owned)?;
+        let handle = SessionHandle::for_writing(Arc::clone(&self.shared), folder, claim)?;
+        Ok(self.shared.register(handle))
+    }
+
     fn open_for_reading(&self, id: &Text) -> Result<SessionHandle> {
         let shared = Arc::clone(&self.shared);
         if let Some(Pending { header, inherited }) = self.shared.claims.pending(id) {
@@ -175,22 +198,13 @@ impl FileStore {
             Snapshot { error: Some(error), .. } => return Err(error),
             Snapshot { .. } => return Err(Error::NotFound { id: printable(id) }),
         };
-        if header.generation() != Generation::CURRENT {
-            return Err(Error::NeedsMigration {
-                path: snapshot.path,
-                stored: header.generation(),
-                newest: Generation::CURRENT,
-            });
-        }
-        let inherited = match header.seeding() {
-            Seeding::Unseeded => 0,
-            // The marker of the cut stands somewhere in the log.
+        let (header, inherited) = match (header.seeding(), header.generation()) {
+            (Seeding::Unseeded, Generation::CURRENT) => (header, 0),
+            // Where the cut stands in the current generation, only the events tell.
             _ => {
                 let log = self.shared.open_log(&folder.path)?;
-                let options = super::scan::ScanOptions::STRICT;
-                let report = super::scan::scan(&log, options, &mut |_| Ok(ControlFlow::Continue(())))?;
-                report.require(&log)?;
-                report.inherited
+                let restored = restore(&log, &mut |_| ControlFlow::Continue(()))?;
+                (current_header(&log)?, restored.inherited)
             }
         };
         Ok(SessionHandle::for_reading(shared, header, inherited, folder.path))
@@ -339,6 +353,17 @@ impl Shared {
         &self.options
     }
 
+    /// Takes the claim on an id that is to be created, or `None` if somebody has it.
+    pub(super) fn claim(&self, id: &Text, pending: Pending) -> Option<Claim> {
+        self.claims.take(id, Some(pending))
+    }
+
+    /// Whether a log of that id stands anywhere in the root. A folder without one, left by an interrupted creation, is no
+    /// session.
+    pub(super) fn is_stored(&self, id: &Text) -> Result<bool> {
+        Ok(self.folders_of(id)?.iter().any(|folder| !folder.logs.is_empty()))
+    }
+
     pub(super) fn is_pending(&self, id: &Text) -> bool {
         self.claims.pending(id).is_some()
     }
@@ -364,12 +389,10 @@ impl Shared {
 
     /// Reads events `[from, to)` of a log into `events`, and returns how many the log has.
     pub(super) fn read_range(&self, log: &LogFile, from: u64, to: u64, events: &mut Events) -> Result<u64> {
-        let (header, found) = read_range(log, from, to, events)?;
-        match header {
-            Some(header) if header.generation() != Generation::CURRENT => {
-                Err(needs_migration(log, header.generation()))
-            }
-            _ => Ok(found),
+        if log.generation()? == Generation::CURRENT {
+            read_range(log, from, to, events)
+        } else {
+            restore_range(log, from, to, events).map(|restored| restored.events)
         }
     }
 
@@ -465,22 +488,40 @@ impl Shared {
 }
 
 /// One id in two places is none: both are shown, and neither may be used.
+///
+/// What counts is the folder's name, by which ids are looked up, whatever is wrong with the log in it.
 fn refuse_doubles(snapshots: &mut [Snapshot]) {
-    let mut places: HashMap<Text, Vec<usize>> = HashMap::new();
+    let mut places: HashMap<OsString, Vec<usize>> = HashMap::new();
     for (index, snapshot) in snapshots.iter().enumerate() {
-        if let (Some(header), State::Ok | State::Torn | State::Corrupt) = (&snapshot.header, snapshot.state) {
-            places.entry(header.id().clone()).or_default().push(index);
+        let name = snapshot.path.parent().and_then(Path::file_name).filter(|_| snapshot.size_bytes.is_some());
+        if let Some(name) = name {
+            places.entry(name.to_owned()).or_default().push(index);
         }
     }
-    for (id, indexes) in places.into_iter().filter(|(_, indexes)| indexes.len() > 1) {
+    for (name, indexes) in places.into_iter().filter(|(_, indexes)| indexes.len() > 1) {
         let paths: Vec<PathBuf> =
             indexes.iter().filter_map(|&index| snapshots.get(index)).map(|one| one.path.clone()).collect();
         for &index in &indexes {
-            if let (Some(snapshot), [first, second, ..]) = (snapshots.get_mut(index), paths.as_slice()) {
+            let Some(snapshot) = snapshots.get_mut(index).filter(|one| one.state != State::Refused) else {
+                continue;
+            };
+            if let [first, second, ..] = paths.as_slice() {
+                let id = snapshot.header.as_ref().map(|header| printable(header.id()));
+                let id = id.unwrap_or_else(|| name.to_string_lossy().into_owned());
                 let (first, second) = (first.clone(), second.clone());
                 snapshot.state = State::Refused;
-                snapshot.error = Some(Error::DuplicateId { id: printable(&id), first, second });
+                snapshot.error = Some(Error::DuplicateId { id, first, second });
             }
+        }
+    }
+}
+
+/// The header of a log as it reads in the current generation.
+fn current_header(log: &LogFile) -> Result<Header> {
+    match classify(&log.header_line()?, log.limits()) {
+        Classified::Current(header) | Classified::MigrationRequired { header, .. } => Ok(header),
+        Classified::Refused { refusal, .. } => {
+            Err(Error::Refused { path: log.path().to_path_buf(), source: refusal })
         }
     }
 }

@@ -58,6 +58,11 @@ pub(crate) struct Oracle {
 }
 
 impl Oracle {
+    /// The folder that holds the oracle's scripts and its `node_modules`.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
     /// Runs `npm run COMMAND -- ARGS` with `input` on its standard input.
     ///
     /// COMMAND is `write`, `read` or `migrate`. Relative paths in `args` count from the crate's folder.

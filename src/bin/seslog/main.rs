@@ -1,1 +1,29 @@
-fn main() {}
+//! `seslog`: lists, reads, checks and repairs sessions. Arguments, tables and progress; everything else is the library's.
+
+mod append;
+mod args;
+mod cat;
+mod convert;
+mod current;
+mod demo;
+mod failure;
+mod import;
+mod json;
+mod ls;
+mod new;
+mod out;
+mod progress;
+mod recover;
+mod report;
+mod root;
+mod stall;
+mod stat;
+mod target;
+mod verify;
+mod vocabulary;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    failure::exit(args::run())
+}
