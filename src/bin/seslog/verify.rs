@@ -95,6 +95,7 @@ pub(crate) fn run(args: &Args) -> Done {
     for job in jobs {
         checker.job(job)?;
     }
+    checker.progress.finish();
     checker.out.flush()?;
     checker.sum_up();
     match (failed || checker.unread > 0, checker.bad > 0) {
