@@ -161,10 +161,18 @@ fn build(version: u64, shape: Shape) -> Vec<u8> {
             log.event("step/start", &format!(r#"{{"turn":{turn},"step":{step}}}"#), "");
             if step == 1 {
                 let tools = (0..if shape == Shape::Bulky { 12 } else { 1 })
-                    .map(|tool| format!(r#"{{"name":"tool{tool}","description":"Runs a command in the workspace and returns what it prints.","parameters":{{"type":"object","properties":{{"command":{{"type":"string"}}}}}}}}"#))
+                    .map(|tool| {
+                        let about = "Runs a command in the workspace and returns what it prints.";
+                        let parameters = r#"{"type":"object","properties":{"command":{"type":"string"}}}"#;
+                        format!(
+                            r#"{{"name":"tool{tool}","description":"{about}","parameters":{parameters}}}"#
+                        )
+                    })
                     .collect::<Vec<_>>()
                     .join(",");
-                log.event("request/header", &format!(r#"{{"header":{{"config":{{"provider":"acme","model":"m"}},"system":"Answer briefly.","tools":[{tools}]}},"reason":"change"}}"#), "");
+                let config = r#"{"provider":"acme","model":"m"}"#;
+                let header = format!(r#"{{"config":{config},"system":"Answer briefly.","tools":[{tools}]}}"#);
+                log.event("request/header", &format!(r#"{{"header":{header},"reason":"change"}}"#), "");
             }
             let first = log.seq;
             let text = log.chunks(turn, step, "text", 0, deltas, shape);
@@ -185,18 +193,33 @@ fn build(version: u64, shape: Shape) -> Vec<u8> {
             );
             log.chunk(turn, step, &format!(r#"{{"type":"finish","reason":{{"kind":"{finish}"}}}}"#));
             let last = log.seq - 1;
+            let source = r#"{"kind":"model","provider":"acme","model":"m"}"#;
+            let message = format!(
+                r#"{{"id":"a{turn}-{step}","role":"assistant","content":[{content}],"source":{source}}}"#
+            );
+            let usage = r#"{"inputTokens":1200,"outputTokens":340,"cacheReadTokens":900}"#;
             log.event(
                 "assistant/message",
-                &format!(r#"{{"turn":{turn},"step":{step},"message":{{"id":"a{turn}-{step}","role":"assistant","content":[{content}],"source":{{"kind":"model","provider":"acme","model":"m"}}}},"usage":{{"inputTokens":1200,"outputTokens":340,"cacheReadTokens":900}}}}"#),
+                &format!(r#"{{"turn":{turn},"step":{step},"message":{message},"usage":{usage}}}"#),
                 &format!(r#","sourceEventSeqs":[[{first},{last}]],"surfaceOp":"append""#),
             );
             if step == 1 {
                 let arguments = text_of(1, deltas / 2);
-                log.event("tool/call", &format!(r#"{{"turn":{turn},"step":{step},"callId":"{call}","name":"shell","arguments":"{arguments}"}}"#), "");
+                let place = format!(r#""turn":{turn},"step":{step}"#);
+                let call_data =
+                    format!(r#"{{{place},"callId":"{call}","name":"shell","arguments":"{arguments}"}}"#);
+                log.event("tool/call", &call_data, "");
                 let result = "running 12 tests\\ntest parser::tests::nested ... ok\\n".repeat(bytes / 52);
                 log.event(
                     "tool/result",
-                    &format!(r#"{{"turn":{turn},"step":{step},"message":{{"id":"r{turn}","role":"user","content":[{{"type":"tool-result","toolCallId":"{call}","content":[{{"type":"text","text":"{result}"}}],"isError":false}}],"source":{{"kind":"tool","callId":"{call}"}}}}}}"#),
+                    &format!(
+                        r#"{{{place},"message":{{"id":"r{turn}","role":"user","content":[{}],"source":{}}}}}"#,
+                        format_args!(
+                            r#"{{"type":"tool-result","toolCallId":"{call}","content":[{}],"isError":false}}"#,
+                            format_args!(r#"{{"type":"text","text":"{result}"}}"#)
+                        ),
+                        format_args!(r#"{{"kind":"tool","callId":"{call}"}}"#)
+                    ),
                     r#","surfaceOp":"append""#,
                 );
             }

@@ -346,7 +346,8 @@ mod tests {
 
     fn text(seq: u64, time: i64, text: &str) -> String {
         format!(
-            r#"{{"type":"assistant/chunk","seq":{seq},"time":{time},"data":{{"turn":1,"step":1,"chunk":{{"type":"text-delta","index":0,"text":{text}}}}}}}"#
+            r#"{{"type":"assistant/chunk","seq":{seq},"time":{time},"data":{{"turn":1,"step":1,"chunk":{}}}}}"#,
+            format_args!(r#"{{"type":"text-delta","index":0,"text":{text}}}"#)
         )
     }
 
@@ -372,7 +373,10 @@ mod tests {
 
     #[test]
     fn another_kind_of_chunk_or_an_unsafe_gap_ends_a_record() {
-        let usage = r#"{"type":"assistant/chunk","seq":1,"time":6,"data":{"turn":1,"step":1,"chunk":{"type":"usage","usage":{"inputTokens":1.0,"outputTokens":2}}}}"#;
+        let usage = concat!(
+            r#"{"type":"assistant/chunk","seq":1,"time":6,"data":{"turn":1,"step":1,"#,
+            r#""chunk":{"type":"usage","usage":{"inputTokens":1.0,"outputTokens":2}}}}"#
+        );
         let rows = [text(0, 5, r#""a""#), usage.to_owned(), text(2, 7, r#""b""#)];
         let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
         assert_eq!(
@@ -389,7 +393,10 @@ mod tests {
 
     #[test]
     fn a_tool_call_keeps_its_name_and_an_empty_one_stays_raw() {
-        let row = r#"{"type":"tool-call-chunks","seq0":0,"time0":1,"data":{"turn":1,"step":1,"index":2,"dt":[4],"id":"c","name":"n","args":["{","}"]}}"#;
+        let row = concat!(
+            r#"{"type":"tool-call-chunks","seq0":0,"time0":1,"data":{"turn":1,"step":1,"index":2,"#,
+            r#""dt":[4],"id":"c","name":"n","args":["{","}"]}}"#
+        );
         assert_eq!(
             records(&[row]),
             r#"{"type":"tool-call-chunks","time0":1,"index":2,"dt":[4],"id":"c","name":"n","args":["{","}"]}"#

@@ -397,7 +397,10 @@ mod tests {
 
     #[test]
     fn packed_rows_are_exact() {
-        let good = r#"{"type":"tool-call-chunks","seq0":0,"time0":-1,"data":{"turn":0,"step":1,"index":2,"dt":[-5],"id":"c","name":"","args":["a",""]}}"#;
+        let good = concat!(
+            r#"{"type":"tool-call-chunks","seq0":0,"time0":-1,"data":{"turn":0,"step":1,"index":2,"#,
+            r#""dt":[-5],"id":"c","name":"","args":["a",""]}}"#
+        );
         assert_eq!(accept(&[good]), (2, None));
         assert_eq!(accept(&[&good.replace(r#""name":"","#, "")]), (2, None));
         for (from, to) in [

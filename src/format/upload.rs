@@ -14,7 +14,10 @@
 //! let header = Header::parse(header, &Limits::DEFAULT).expect("a header");
 //! let rows = [
 //!     r#"{"type":"turn/start","seq":0,"time":6,"data":{"turn":1}}"#,
-//!     r#"{"type":"session-log-deepseek/delivery-accepted","seq":1,"time":7,"data":{"sessionId":"s","sessionFormatVersion":2,"throughSeq":0}}"#,
+//!     concat!(
+//!         r#"{"type":"session-log-deepseek/delivery-accepted","seq":1,"time":7,"#,
+//!         r#""data":{"sessionId":"s","sessionFormatVersion":2,"throughSeq":0}}"#
+//!     ),
 //! ];
 //! let read = |row: &'static str| Event::read(row.as_bytes(), Check::Full, &Limits::DEFAULT).expect("a row");
 //! let mut accepted = Accepted::new(&header);
@@ -270,7 +273,10 @@ mod tests {
     use crate::limits::Limits;
     use crate::row::Check;
 
-    const HEADER: &str = r#"{"type":"session","version":2,"id":"s","createdAt":5,"cwd":"/w","parentSession":"p","isSeeded":true,"origin":"subagent","delegationDepth":1,"agentPreset":"x"}"#;
+    const HEADER: &str = concat!(
+        r#"{"type":"session","version":2,"id":"s","createdAt":5,"cwd":"/w","parentSession":"p","isSeeded":true,"#,
+        r#""origin":"subagent","delegationDepth":1,"agentPreset":"x"}"#
+    );
 
     fn header() -> Header {
         Header::parse(HEADER.as_bytes(), &Limits::DEFAULT).expect("a header")
@@ -356,7 +362,10 @@ mod tests {
 
     #[test]
     fn a_long_list_is_refused_before_it_is_written_out() {
-        let row = r#"{"type":"user/message","seq":9000000,"time":3,"data":{},"sourceEventSeqs":[[0,8999999]],"surfaceOp":"append"}"#;
+        let row = concat!(
+            r#"{"type":"user/message","seq":9000000,"time":3,"data":{},"#,
+            r#""sourceEventSeqs":[[0,8999999]],"surfaceOp":"append"}"#
+        );
         let mut extension = Extension::new(&header(), 0, None, 100_000);
         assert_eq!(extension.push(&event(row)), Err(UploadFault::TooLong { max: 100_000 }));
     }

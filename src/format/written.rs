@@ -297,12 +297,30 @@ mod tests {
     use crate::json::{Node, Number, Tape};
 
     const ROWS: [&str; 6] = [
-        r#"{"type":"assistant/chunk","seq":7,"time":-12,"data":{"turn":1,"step":2,"chunk":{"type":"text-delta","index":0,"text":"a\n\"ü"}}}"#,
-        r#"{"type":"assistant/chunk","seq":0,"time":0,"data":{"turn":1,"step":2,"chunk":{"type":"reasoning-delta","index":3,"text":""}}}"#,
-        r#"{"type":"assistant/chunk","seq":7,"time":1790000000000,"data":{"turn":1,"step":2,"chunk":{"type":"tool-call-delta","index":0,"id":"c","name":"n","argumentsDelta":"{\"a\":"}}}"#,
-        r#"{"type":"tool-call-chunks","seq0":7,"time0":5,"data":{"turn":1,"step":2,"index":0,"dt":[3,-1],"id":"c","args":["{","","}"]}}"#,
-        r#"{"type":"text-chunks","seq0":7,"time0":5,"data":{"turn":1,"step":2,"index":0,"dt":[],"texts":["\\"]}}"#,
-        r#"{"type":"reasoning-chunks","seq0":7,"time0":5,"data":{"turn":1,"step":2,"index":0,"dt":[0,20],"texts":["a","b\tc","日本"]}}"#,
+        concat!(
+            r#"{"type":"assistant/chunk","seq":7,"time":-12,"data":{"turn":1,"step":2,"#,
+            r#""chunk":{"type":"text-delta","index":0,"text":"a\n\"ü"}}}"#
+        ),
+        concat!(
+            r#"{"type":"assistant/chunk","seq":0,"time":0,"data":{"turn":1,"step":2,"#,
+            r#""chunk":{"type":"reasoning-delta","index":3,"text":""}}}"#
+        ),
+        concat!(
+            r#"{"type":"assistant/chunk","seq":7,"time":1790000000000,"data":{"turn":1,"step":2,"#,
+            r#""chunk":{"type":"tool-call-delta","index":0,"id":"c","name":"n","argumentsDelta":"{\"a\":"}}}"#
+        ),
+        concat!(
+            r#"{"type":"tool-call-chunks","seq0":7,"time0":5,"data":{"turn":1,"step":2,"index":0,"#,
+            r#""dt":[3,-1],"id":"c","args":["{","","}"]}}"#
+        ),
+        concat!(
+            r#"{"type":"text-chunks","seq0":7,"time0":5,"data":{"turn":1,"step":2,"index":0,"#,
+            r#""dt":[],"texts":["\\"]}}"#
+        ),
+        concat!(
+            r#"{"type":"reasoning-chunks","seq0":7,"time0":5,"data":{"turn":1,"step":2,"index":0,"#,
+            r#""dt":[0,20],"texts":["a","b\tc","日本"]}}"#
+        ),
     ];
 
     /// The attempt that a row makes of nothing, in the general way; `None` if the row is no valid one of deltas.

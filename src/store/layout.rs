@@ -121,7 +121,7 @@ pub fn classify_beside(name: &OsStr) -> Beside {
     };
     if let Some((log, tag)) = name.strip_suffix(".tmp").and_then(|stem| stem.rsplit_once('.'))
         && is_hex(tag, 12)
-        && parse_log_name(OsStr::new(log)).is_some()
+        && (parse_log_name(OsStr::new(log)).is_some() || classify_beside(OsStr::new(log)) == Beside::SetAside)
     {
         return Beside::Temporary;
     }
@@ -268,6 +268,8 @@ mod tests {
             ("session.v2.jsonl.zstd.9f3a1c0b2d4e.tmp", Beside::Temporary),
             ("session.migration.0123456789abcdef.jsonl.zstd.tmp", Beside::Temporary),
             ("session.v2.jsonl.zst.torn-12-3-deadbeef", Beside::SetAside),
+            ("session.v2.jsonl.zst.torn-12-3-deadbeef-2", Beside::SetAside),
+            ("session.v2.jsonl.zst.torn-12-3-deadbeef.9f3a1c0b2d4e.tmp", Beside::Temporary),
             ("session.jsonl.zstd.bak.1755000000000", Beside::Stray),
             ("session.v2.jsonl.zstd.XXXX.tmp", Beside::Stray),
             ("attachments.txt", Beside::Stray),

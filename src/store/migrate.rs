@@ -140,6 +140,7 @@ pub(crate) fn migrate_locked(
     Ok(Migrated { source, from, outcome })
 }
 
+#[expect(clippy::large_enum_variant, reason = "there is one at a time, taken apart where it is returned")]
 enum Converted<'d> {
     Refused(Refusal),
     Ready { writer: LogWriter<'d>, events: u64, is_prefix: bool, digest: u64 },

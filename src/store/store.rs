@@ -231,7 +231,7 @@ impl FileStore {
     /// Reads both ends of each log, several at a time; see [`Snapshot::of_folder`].
     ///
     /// # Errors
-    /// [`Error::Io`] for a folder that cannot be listed.
+    /// [`Error::Io`] for a root that cannot be listed. Any other folder that cannot is in the list, with its error.
     pub fn list(&self) -> Result<Vec<Snapshot>> {
         // Taken first: a session that is stored while the folders are read is then found there.
         let pending = self.shared.claims.all_pending();
@@ -430,7 +430,13 @@ impl Shared {
         let mut inodes = Vec::new();
         for project in self.projects()? {
             let path = project.join(&name);
-            let Some(folder) = Folder::read(&*self.disk, &path)? else { continue };
+            let folder = match Folder::read(&*self.disk, &path) {
+                Ok(Some(folder)) => folder,
+                Ok(None) => continue,
+                // A project that is not for this user holds no session of theirs, and a listing names it.
+                Err(Error::Io { source, .. }) if is_closed(&source) => continue,
+                Err(error) => return Err(error),
+            };
             let stamp = self.disk.stamp(&path.join(".")).map_err(Error::io(&path, "looking at"))?;
             let inode = stamp.map(|stamp| (stamp.device, stamp.inode));
             if inode.is_none() || !inodes.contains(&inode) {
@@ -456,7 +462,7 @@ impl Shared {
         Ok(projects)
     }
 
-    /// All session folders, and a refusal for each log of the retired flat layout.
+    /// All session folders; and a refusal for each log of the retired flat layout, and for each folder that cannot be read.
     fn all_folders(&self) -> Result<(Vec<Folder>, Vec<Snapshot>)> {
         let mut folders = Vec::new();
         let mut refused = Vec::new();
@@ -469,12 +475,20 @@ impl Shared {
                 {
                     continue;
                 }
-                Err(error) => return Err(Error::io(&project, "listing")(error)),
+                // One that cannot be looked into is listed as such, and hides no other.
+                Err(error) => {
+                    let error = Error::io(&project, "listing")(error);
+                    refused.push(Snapshot::unreadable(&project, error));
+                    continue;
+                }
             };
             for entry in entries {
                 let path = project.join(&entry.name);
                 if entry.kind == FileKind::Dir || entry.kind == FileKind::Symlink {
-                    folders.extend(Folder::read(&*self.disk, &path)?);
+                    match Folder::read(&*self.disk, &path) {
+                        Ok(folder) => folders.extend(folder),
+                        Err(error) => refused.push(Snapshot::unreadable(&path, error)),
+                    }
                 } else if is_flat_log(&entry.name) {
                     let what = "logs directly in a project folder are of a retired layout; move it into a folder of its own";
                     let error = Error::Layout { path: path.clone(), what: what.to_owned() };
@@ -485,6 +499,12 @@ impl Shared {
         folders.sort_by(|a, b| a.path.cmp(&b.path));
         Ok((folders, refused))
     }
+}
+
+/// Whether nobody gets in there: no permission, or a link that leads to itself.
+fn is_closed(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::PermissionDenied
+        || error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
 }
 
 /// One id in two places is none: both are shown, and neither may be used.

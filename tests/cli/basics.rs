@@ -463,3 +463,26 @@ fn standard_error_may_be_closed() {
     command.arg("--root").arg(root.path()).args(["cat", "nobody"]).stderr(Stdio::null());
     assert_eq!(run(command, b"").code, 1);
 }
+
+/// A folder that cannot be read, here a link that leads to itself, stops no list.
+#[test]
+fn what_cannot_be_looked_into_is_listed_and_hides_nothing() {
+    use std::os::unix::fs::symlink;
+    let root = Root::new();
+    let path = root.session("s", "indexed", 3);
+    symlink("loop", root.path().join("loop")).unwrap();
+    symlink("session-loop", root.path().join("--w--/session-loop")).unwrap();
+    let linked = root.path().join("--w--/linked");
+    fs::create_dir(&linked).unwrap();
+    symlink(&path, linked.join("session.v2.jsonl.zst")).unwrap();
+    let listed = root.run(&["ls", "--json"]).expect(3).json();
+    assert_eq!(listed.len(), 4, "{listed:?}");
+    assert_eq!(listed.iter().filter(|row| row["state"] == "ok").count(), 1);
+    assert!(listed.iter().filter(|row| row["state"] != "ok").all(|row| row["error"].is_string()));
+    root.run(&["ls"]).expect(3).says("session-loop");
+    let verified = seslog(&["verify", root.path().to_str().unwrap(), "--json"], b"").expect(1);
+    assert_eq!(verified.json().len(), 4);
+    assert_eq!(root.events("s").len(), 3);
+    root.run(&["cat", "linked"]).expect(1).says("session.v2.jsonl.zst");
+    root.run(&["append", "linked"]).expect(1);
+}

@@ -312,3 +312,64 @@ fn an_import_that_is_killed_leaves_no_session() {
     }
     assert!(unfinished < 13);
 }
+
+/// A flipped bit in the last append is no proof of a crash: it may have been acknowledged, so only a person may cut it off.
+#[test]
+fn a_damaged_end_is_refused_by_append_and_set_aside_by_recover() {
+    for encoding in ENCODINGS {
+        let root = Root::new();
+        let path = root.session("s", encoding, 5);
+        let border = fs::metadata(&path).unwrap().len() as usize;
+        root.append("s", 5..9);
+        let mut damaged = fs::read(&path).unwrap();
+        damaged[border + if encoding == "plain" { 0 } else { 12 }] ^= 0x10;
+        fs::write(&path, &damaged).unwrap();
+        let verified = seslog(&["verify", path.to_str().unwrap(), "--json"], b"").expect(3).object();
+        assert_eq!(verified["state"], "corrupt", "{encoding}: {verified}");
+        root.run_with(&["append", "s"], row(9).as_bytes())
+            .expect(1)
+            .says("may have been acknowledged")
+            .says("recover");
+        assert_eq!(root.events("s").len(), 5, "{encoding}: read up to the damage");
+        root.run(&["recover", "s", "--dry-run"]).expect(3);
+        assert_eq!(fs::read(&path).unwrap(), damaged, "{encoding}: nothing was touched so far");
+
+        let recovered = root.run(&["recover", "s", "--json"]).expect(3).object();
+        assert_eq!(
+            (&recovered["outcome"], &recovered["events"]),
+            (&"recovered".into(), &5.into()),
+            "{encoding}"
+        );
+        let aside = recovered["setAside"].as_str().unwrap();
+        assert_eq!(fs::read(aside).unwrap(), damaged[border..], "{encoding}: the bytes are kept");
+        assert_eq!(fs::read(&path).unwrap(), damaged[..border]);
+        seslog(&["verify", path.parent().unwrap().to_str().unwrap(), "--json"], b"").expect(0);
+        root.append("s", 5..7);
+        expect_rows(&root.events("s"));
+        root.run(&["recover", "s"]).expect(0).says("");
+    }
+}
+
+/// Zeros that a crash leaves where a write never landed are torn, whatever their number.
+#[test]
+fn a_zero_filled_end_is_torn() {
+    for encoding in ENCODINGS {
+        for zeros in [1, 511, 512, 5000] {
+            let root = Root::new();
+            let path = root.session("s", encoding, 5);
+            let whole = fs::read(&path).unwrap();
+            fs::write(&path, [whole.as_slice(), &vec![0; zeros]].concat()).unwrap();
+            let verified = seslog(&["verify", path.to_str().unwrap(), "--json"], b"").expect(3).object();
+            assert_eq!(
+                (verified["state"].as_str(), verified["tornBytes"].as_u64()),
+                (Some("torn"), Some(zeros as u64)),
+                "{encoding}"
+            );
+            root.append("s", 5..6);
+            expect_rows(&root.events("s"));
+            assert_eq!(fs::read(&path).unwrap()[..whole.len()], whole);
+            let beside = fs::read_dir(path.parent().unwrap()).unwrap().count();
+            assert_eq!(beside, 2, "{encoding}: zeros are not set aside");
+        }
+    }
+}

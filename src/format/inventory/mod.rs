@@ -285,7 +285,8 @@ mod tests {
                 r#""cleared":{"revision":2,"id":"g"},"clearedAt":5}"#
             );
             let data = format!(
-                r#"{{"id":"u","role":"user","content":[{{"type":"text","text":{text}}}],"source":{{"kind":"goal","goalId":"g","revision":2,"round":0,"change":{change}}}}}"#
+                r#"{{"id":"u","role":"user","content":[{{"type":"text","text":{text}}}],"source":{}}}"#,
+                format_args!(r#"{{"kind":"goal","goalId":"g","revision":2,"round":0,"change":{change}}}"#)
             );
             check(Inventory::v1(), generation, Kind::UserMessage, &data)
         };
