@@ -4,6 +4,8 @@
 
 #[path = "spec_vectors/build.rs"]
 mod build;
+#[path = "spec_vectors/calls.rs"]
+mod calls;
 #[path = "spec_vectors/cases/mod.rs"]
 mod cases;
 #[path = "spec_vectors/closing.rs"]
