@@ -11,14 +11,16 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 
 use super::append::Durability;
+use super::cancel::Cancel;
 use super::events::Events;
 use super::folder::Folder;
-use super::handle::{SessionAccess, SessionHandle};
+use super::handle::{FileHandle, SessionAccess};
 use super::layout::{is_flat_log, printable, session_dir_name, session_path};
 use super::lease::{Claim, Claims, Pending};
 use super::log_file::{LogFile, ReadMode};
 use super::range::read_range;
 use super::restore::{restore, restore_range};
+use super::seam::{SessionHandle, SessionPersistence};
 use super::snapshot::{Snapshot, State, header_error};
 use crate::container::disk::{Disk, FileKind, OsDisk};
 use crate::container::{Encoding, LEVEL_DEFAULT};
@@ -72,7 +74,7 @@ pub(super) struct Shared {
     root: PathBuf,
     options: StoreOptions,
     claims: Arc<Claims>,
-    writing: Mutex<Vec<Weak<SessionHandle>>>,
+    writing: Mutex<Vec<Weak<FileHandle>>>,
 }
 
 impl FileStore {
@@ -119,7 +121,7 @@ impl FileStore {
     /// # Errors
     /// [`Error::InvalidArgument`] for a header that this store cannot hold; [`Error::AlreadyExists`] for an id that is
     /// stored anywhere in the root, pending, or being created.
-    pub fn create(&self, header: Header, inherited: Option<u64>) -> Result<Arc<SessionHandle>> {
+    pub fn create(&self, header: Header, inherited: Option<u64>) -> Result<Arc<FileHandle>> {
         let invalid = |what: &str| Err(Error::InvalidArgument { what: what.to_owned() });
         if header.generation() != Generation::CURRENT {
             return invalid("new sessions are of the current generation");
@@ -141,7 +143,7 @@ impl FileStore {
         }
         let pending = Pending { header: header.clone(), inherited };
         let claim = self.shared.claims.take(header.id(), Some(pending)).ok_or_else(exists)?;
-        let handle = SessionHandle::pending(Arc::clone(&self.shared), header, inherited, folder, claim);
+        let handle = FileHandle::pending(Arc::clone(&self.shared), header, inherited, folder, claim);
         Ok(self.shared.register(handle))
     }
 
@@ -152,14 +154,14 @@ impl FileStore {
     ///
     /// # Errors
     /// [`Error::NotFound`], [`Error::AlreadyOwned`], [`Error::DuplicateId`], and what is wrong with the log.
-    pub fn open(&self, id: &Text, access: SessionAccess) -> Result<Arc<SessionHandle>> {
+    pub fn open(&self, id: &Text, access: SessionAccess) -> Result<Arc<FileHandle>> {
         match access {
             SessionAccess::Read => self.open_for_reading(id).map(Arc::new),
             SessionAccess::Write => {
                 let owned = || Error::AlreadyOwned { id: printable(id), owner: None };
                 let claim = self.shared.claims.take(id, None).ok_or_else(owned)?;
                 let folder = self.shared.folder_of(id)?;
-                let handle = SessionHandle::for_writing(Arc::clone(&self.shared), &folder.path, claim)?;
+                let handle = FileHandle::for_writing(Arc::clone(&self.shared), &folder.path, claim)?;
                 Ok(self.shared.register(handle))
             }
         }
@@ -171,7 +173,7 @@ impl FileStore {
     ///
     /// # Errors
     /// As [`FileStore::open`].
-    pub fn open_folder(&self, folder: &Path) -> Result<Arc<SessionHandle>> {
+    pub fn open_folder(&self, folder: &Path) -> Result<Arc<FileHandle>> {
         let header = {
             let log = self.shared.open_log(folder)?;
             let line = log.header_line()?;
@@ -179,15 +181,15 @@ impl FileStore {
         };
         let owned = || Error::AlreadyOwned { id: printable(header.id()), owner: None };
         let claim = self.shared.claims.take(header.id(), None).ok_or_else(owned)?;
-        let handle = SessionHandle::for_writing(Arc::clone(&self.shared), folder, claim)?;
+        let handle = FileHandle::for_writing(Arc::clone(&self.shared), folder, claim)?;
         Ok(self.shared.register(handle))
     }
 
-    fn open_for_reading(&self, id: &Text) -> Result<SessionHandle> {
+    fn open_for_reading(&self, id: &Text) -> Result<FileHandle> {
         let shared = Arc::clone(&self.shared);
         if let Some(Pending { header, inherited }) = self.shared.claims.pending(id) {
             let folder = session_path(&self.shared.root, header.cwd(), id).unwrap_or_default();
-            return Ok(SessionHandle::for_reading(shared, header, inherited, folder));
+            return Ok(FileHandle::for_reading(shared, header, inherited, folder));
         }
         let folder = self.shared.folder_of(id)?;
         let snapshot = Snapshot::of_folder(&self.shared.disk, &folder, self.shared.options.limits)?;
@@ -207,7 +209,7 @@ impl FileStore {
                 (current_header(&log)?, restored.inherited)
             }
         };
-        Ok(SessionHandle::for_reading(shared, header, inherited, folder.path))
+        Ok(FileHandle::for_reading(shared, header, inherited, folder.path))
     }
 
     /// What the two ends of a session's log say; `None` for an id that is not stored here.
@@ -344,6 +346,53 @@ impl FileStore {
     }
 }
 
+impl SessionPersistence for FileStore {
+    fn create(
+        &self,
+        header: Header,
+        inherited: Option<u64>,
+        cancel: &Cancel,
+    ) -> Result<Arc<dyn SessionHandle>> {
+        cancel.check()?;
+        Ok(Self::create(self, header, inherited)?)
+    }
+
+    fn open(&self, id: &Text, access: SessionAccess, cancel: &Cancel) -> Result<Arc<dyn SessionHandle>> {
+        cancel.check()?;
+        let handle = Self::open(self, id, access)?;
+        // Opening is one step that is not broken off; what it claimed is given back before the caller hears of it.
+        if let Err(cancelled) = cancel.check() {
+            return match handle.close() {
+                Ok(()) => Err(cancelled),
+                Err(error) => Err(Error::Aggregate(vec![cancelled, error])),
+            };
+        }
+        Ok(handle)
+    }
+
+    fn stat(&self, id: &Text, cancel: &Cancel) -> Result<Option<Snapshot>> {
+        cancel.check()?;
+        let snapshot = Self::stat(self, id)?;
+        cancel.check()?;
+        Ok(snapshot)
+    }
+
+    fn list(&self, cancel: &Cancel) -> Result<Vec<Snapshot>> {
+        cancel.check()?;
+        let snapshots = Self::list(self)?;
+        cancel.check()?;
+        Ok(snapshots)
+    }
+
+    fn flush(&self) -> Result<()> {
+        Self::flush(self)
+    }
+
+    fn close(&self) -> Result<()> {
+        Self::close(self)
+    }
+}
+
 impl Shared {
     pub(super) fn disk(&self) -> &Arc<dyn Disk> {
         &self.disk
@@ -396,7 +445,7 @@ impl Shared {
         }
     }
 
-    fn register(&self, handle: SessionHandle) -> Arc<SessionHandle> {
+    fn register(&self, handle: FileHandle) -> Arc<FileHandle> {
         let handle = Arc::new(handle);
         let mut writing = self.writing.lock();
         writing.retain(|handle| handle.strong_count() > 0);
@@ -404,7 +453,7 @@ impl Shared {
         handle
     }
 
-    fn open_handles(&self) -> Vec<Arc<SessionHandle>> {
+    fn open_handles(&self) -> Vec<Arc<FileHandle>> {
         self.writing.lock().iter().filter_map(Weak::upgrade).collect()
     }
 
