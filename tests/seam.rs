@@ -56,7 +56,11 @@ fn closing_the_instance_closes_every_handle() {
     let store: Arc<dyn SessionPersistence> = Arc::new(FileStore::new(root.path()));
     let handle = store.create(header(), None, &Cancel::never()).unwrap();
     handle.append(&[ROW], &Cancel::never()).unwrap();
+    let reader = store.open(&Text::from("s"), SessionAccess::Read, &Cancel::never()).unwrap();
+    store.flush().unwrap();
     store.close().unwrap();
+    let closed = reader.read(0, 1, &Cancel::never());
+    assert!(matches!(closed, Err(Error::HandleClosed { operation: "read", .. })), "{closed:?}");
     let closed = handle.append(&[ROW], &Cancel::never());
     assert!(matches!(closed, Err(Error::HandleClosed { operation: "append", .. })), "{closed:?}");
 }

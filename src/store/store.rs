@@ -74,7 +74,7 @@ pub(super) struct Shared {
     root: PathBuf,
     options: StoreOptions,
     claims: Arc<Claims>,
-    writing: Mutex<Vec<Weak<FileHandle>>>,
+    handles: Mutex<Vec<Weak<FileHandle>>>,
 }
 
 impl FileStore {
@@ -93,8 +93,8 @@ impl FileStore {
     /// The store of `root` on a file system of the caller's.
     #[must_use]
     pub fn on_disk(disk: Arc<dyn Disk>, root: impl Into<PathBuf>, options: StoreOptions) -> Self {
-        let (claims, writing) = (Arc::default(), Mutex::default());
-        Self { shared: Arc::new(Shared { disk, root: root.into(), options, claims, writing }) }
+        let (claims, handles) = (Arc::default(), Mutex::default());
+        Self { shared: Arc::new(Shared { disk, root: root.into(), options, claims, handles }) }
     }
 
     pub(super) fn shared(&self) -> &Arc<Shared> {
@@ -156,7 +156,7 @@ impl FileStore {
     /// [`Error::NotFound`], [`Error::AlreadyOwned`], [`Error::DuplicateId`], and what is wrong with the log.
     pub fn open(&self, id: &Text, access: SessionAccess) -> Result<Arc<FileHandle>> {
         match access {
-            SessionAccess::Read => self.open_for_reading(id).map(Arc::new),
+            SessionAccess::Read => self.open_for_reading(id).map(|handle| self.shared.register(handle)),
             SessionAccess::Write => {
                 let owned = || Error::AlreadyOwned { id: printable(id), owner: None };
                 let claim = self.shared.claims.take(id, None).ok_or_else(owned)?;
@@ -257,14 +257,15 @@ impl FileStore {
     /// The failures of all handles; the others were flushed all the same.
     pub fn flush(&self) -> Result<()> {
         let handles = self.shared.open_handles();
-        let failures = handles.iter().filter_map(|handle| match handle.flush() {
+        let writing = handles.iter().filter(|handle| handle.access() == SessionAccess::Write);
+        let failures = writing.filter_map(|handle| match handle.flush() {
             Ok(()) | Err(Error::HandleClosed { .. }) => None,
             Err(error) => Some(error),
         });
         Error::aggregate(failures.collect()).map_or(Ok(()), Err)
     }
 
-    /// Closes every handle that writes.
+    /// Closes every open handle.
     ///
     /// # Errors
     /// The failures of all handles; the others were closed all the same.
@@ -447,14 +448,14 @@ impl Shared {
 
     fn register(&self, handle: FileHandle) -> Arc<FileHandle> {
         let handle = Arc::new(handle);
-        let mut writing = self.writing.lock();
-        writing.retain(|handle| handle.strong_count() > 0);
-        writing.push(Arc::downgrade(&handle));
+        let mut handles = self.handles.lock();
+        handles.retain(|handle| handle.strong_count() > 0);
+        handles.push(Arc::downgrade(&handle));
         handle
     }
 
     fn open_handles(&self) -> Vec<Arc<FileHandle>> {
-        self.writing.lock().iter().filter_map(Weak::upgrade).collect()
+        self.handles.lock().iter().filter_map(Weak::upgrade).collect()
     }
 
     /// The one folder of a stored session.
