@@ -191,8 +191,11 @@ pub enum Error {
         what: String,
     },
     /// The caller's own cancellation.
-    #[error("cancelled")]
-    Cancelled,
+    #[error("cancelled: {reason}")]
+    Cancelled {
+        /// What the caller gave, unchanged.
+        reason: std::sync::Arc<dyn std::error::Error + Send + Sync>,
+    },
     /// The operating system refused.
     #[error("{}: {action} failed", .path.display())]
     Io {

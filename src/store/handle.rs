@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::Mutex;
 
 use super::append::Appender;
+use super::cancel::Cancel;
 use super::events::{Checked, CheckedFault, Events};
 use super::folder::Folder;
 use super::layout::{LOCK_NAME, log_name, printable};
@@ -16,6 +17,7 @@ use super::migrate::{MigrateOptions, MigrationOutcome, migrate_locked};
 use super::publish::{Draft, FOLDERS_SYNCED, create_dirs};
 use super::restore::require_known;
 use super::scan::{Item, Report, ScanOptions, scan_to_writer};
+use super::seam::SessionHandle;
 use super::store::Shared;
 use crate::container::disk::{Access, Disk, DiskLock, LockAttempt};
 use crate::container::{LogId, create};
@@ -37,9 +39,9 @@ pub enum SessionAccess {
 /// An open session.
 ///
 /// May be shared between threads; operations of one handle run one after the other, in the order in which they were
-/// called. Dropping the handle frees the session without reporting errors: call [`SessionHandle::close`].
+/// called. Dropping the handle frees the session without reporting errors: call [`FileHandle::close`].
 #[derive(Debug)]
-pub struct SessionHandle {
+pub struct FileHandle {
     shared: Arc<Shared>,
     header: Header,
     shown_id: String,
@@ -74,7 +76,7 @@ struct WriteState {
 /// Logs whose rows take more than this are not kept in memory for the reads before a handle's first append.
 const PRIMED_BYTES_MAX: u64 = 32 << 20;
 
-impl SessionHandle {
+impl FileHandle {
     /// A new session, of which nothing is on disk before its first append or flush.
     pub(super) fn pending(
         shared: Arc<Shared>,
@@ -87,7 +89,7 @@ impl SessionHandle {
         Self::new(shared, header, inherited, SessionAccess::Write, folder, Some(write))
     }
 
-    /// Opens a stored session for reading. Nothing but its head and tail is read before the first [`SessionHandle::read`].
+    /// Opens a stored session for reading. Nothing but its head and tail is read before the first [`FileHandle::read`].
     pub(super) fn for_reading(shared: Arc<Shared>, header: Header, inherited: u64, folder: PathBuf) -> Self {
         Self::new(shared, header, inherited, SessionAccess::Read, folder, None)
     }
@@ -228,9 +230,15 @@ impl SessionHandle {
     /// [`Error::HandleClosed`]; [`Error::NotFound`] if the session was never stored and its creator closed it;
     /// [`Error::Corruption`] for damage before the end; [`Error::Shrank`] if the log is shorter than this handle has seen.
     pub fn read(&self, offset: u64, length: u64) -> Result<Events> {
+        self.read_unless(offset, length, &Cancel::never())
+    }
+
+    fn read_unless(&self, offset: u64, length: u64, cancel: &Cancel) -> Result<Events> {
         self.check_open("read")?;
+        cancel.check()?;
         let mut state = self.state.lock();
         self.check_running(&state, "read")?;
+        cancel.check()?;
         let to = offset.saturating_add(length);
         if let Some(write) = &state.write {
             if let Some(primed) = &write.primed {
@@ -268,9 +276,14 @@ impl SessionHandle {
     /// [`Error::Foreign`]: another program changed the log; nothing was stored. [`Error::Io`]: nothing is stored, or the
     /// handle is poisoned and every later call says [`Error::Poisoned`].
     pub fn append(&self, rows: &[&[u8]]) -> Result<()> {
+        self.append_unless(rows, &Cancel::never())
+    }
+
+    fn append_unless(&self, rows: &[&[u8]], cancel: &Cancel) -> Result<()> {
         self.check_open("append")?;
         let mut state = self.state.lock();
         self.check_running(&state, "append")?;
+        cancel.check()?;
         let HandleState { folder, seen, write, .. } = &mut *state;
         let write = write.as_mut().ok_or_else(|| self.read_only("append"))?;
         if rows.is_empty() {
@@ -289,9 +302,14 @@ impl SessionHandle {
     /// # Errors
     /// [`Error::HandleClosed`], [`Error::ReadOnly`], [`Error::Io`].
     pub fn flush(&self) -> Result<()> {
+        self.flush_unless(&Cancel::never())
+    }
+
+    fn flush_unless(&self, cancel: &Cancel) -> Result<()> {
         self.check_open("flush")?;
         let mut state = self.state.lock();
         self.check_running(&state, "flush")?;
+        cancel.check()?;
         let HandleState { folder, write, .. } = &mut *state;
         let write = write.as_mut().ok_or_else(|| self.read_only("flush"))?;
         match &mut write.appender {
@@ -419,6 +437,40 @@ impl SessionHandle {
 
     fn read_only(&self, operation: &'static str) -> Error {
         Error::ReadOnly { id: self.shown_id.clone(), operation }
+    }
+}
+
+impl SessionHandle for FileHandle {
+    fn header(&self) -> &Header {
+        Self::header(self)
+    }
+
+    fn inherited_event_count(&self) -> u64 {
+        Self::inherited_event_count(self)
+    }
+
+    fn access(&self) -> SessionAccess {
+        Self::access(self)
+    }
+
+    fn next_seq(&self) -> Option<u64> {
+        Self::next_seq(self)
+    }
+
+    fn read(&self, offset: u64, length: u64, cancel: &Cancel) -> Result<Events> {
+        self.read_unless(offset, length, cancel)
+    }
+
+    fn append(&self, rows: &[&[u8]], cancel: &Cancel) -> Result<()> {
+        self.append_unless(rows, cancel)
+    }
+
+    fn flush(&self, cancel: &Cancel) -> Result<()> {
+        self.flush_unless(cancel)
+    }
+
+    fn close(&self) -> Result<()> {
+        Self::close(self)
     }
 }
 
