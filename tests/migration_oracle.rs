@@ -96,8 +96,12 @@ fn number(name: &str, default: u64) -> u64 {
 /// From this many logs on, every code and every event type has to occur.
 const COMPLETE: u64 = 3000;
 
-/// Codes that a conversion does not give: those of the publication, and a cut that the conversion itself places.
-const UNREACHABLE: [Code; 9] = [
+/// Codes that these logs do not get: those of current logs and of the publication, a cut that the conversion itself
+/// places, and a bound that they do not reach.
+const UNREACHABLE: [Code; 12] = [
+    Code::CurrentRow,
+    Code::UnknownRequiredEvent,
+    Code::AttemptTooLarge,
     Code::TargetCut,
     Code::Reopen,
     Code::Identity,
