@@ -73,6 +73,8 @@ fn a_stale_compaction_may_be_crossed_and_another_may_not() {
     // What breaks a rule while it is not known whether the compaction is stale counts only if it is.
     assert_eq!(fault(&[COMPACT, TURN, TURN, SEED]), Some((2, Code::RelationTurn)));
     assert_eq!(fault(&[COMPACT, TURN, TURN, COMPACTED]), Some((1, Code::RelationCompaction)));
+    let wrong = ("turn/start", r#"{"turn":7}"#, "");
+    assert_eq!(fault(&[COMPACT, wrong]), Some((1, Code::RelationCompaction)), "the crossing comes first");
     // A boundary after the end of the compaction forgives nothing.
     assert_eq!(fault(&[COMPACT, TURN, COMPACTED, SEED]), Some((1, Code::RelationCompaction)));
     // Any end decides, also one that names another compaction.
