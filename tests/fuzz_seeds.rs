@@ -26,6 +26,7 @@ targets! {
     range => seslog::fuzzing::range::fuzz_range,
     frames => seslog::fuzzing::frames::fuzz_frames,
     open_bytes => seslog::fuzzing::open_bytes::fuzz_open_bytes,
+    migrate => seslog::fuzzing::migrate::fuzz_migrate,
 }
 
 fn run_seeds(target: &str, body: fn(&[u8])) {

@@ -274,7 +274,7 @@ impl SessionHandle {
         Ok(events)
     }
 
-    /// Stores rows behind the log, all or none, and with [`Durability::Sync`] returns when they are on disk.
+    /// Stores rows behind the log, all or none, and with [`Durability::Sync`](super::Durability::Sync) returns when they are on disk.
     ///
     /// Each row is one event of the current generation as JSON text without a newline; the first continues the log's seqs
     /// and the others follow. Rows are stored byte for byte.
