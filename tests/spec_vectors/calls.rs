@@ -9,7 +9,7 @@ use seslog::container::disk::fault::{Failure, FaultDisk, FileLoss, Op, OpKind};
 use seslog::json::Text;
 use seslog::limits::Limits;
 use seslog::row::Header;
-use seslog::store::{Durability, FileStore, SessionAccess, SessionHandle, StoreOptions, recover};
+use seslog::store::{Durability, FileStore, SessionAccess, FileHandle, StoreOptions, recover};
 use seslog::units::{Generation, UnixMs};
 use seslog::{Error, Result};
 
@@ -39,12 +39,12 @@ fn store(disk: &FaultDisk, encoding: Encoding, durability: Durability) -> FileSt
     FileStore::on_disk(Arc::new(disk.clone()), ROOT, options)
 }
 
-fn create(disk: &FaultDisk, encoding: Encoding, durability: Durability) -> Arc<SessionHandle> {
+fn create(disk: &FaultDisk, encoding: Encoding, durability: Durability) -> Arc<FileHandle> {
     let header = Header::new(Generation::V2, Text::from(ID), UnixMs::new(9)).expect("a header");
     store(disk, encoding, durability).create(header, None).expect("nobody has it")
 }
 
-fn open(disk: &FaultDisk, encoding: Encoding) -> Arc<SessionHandle> {
+fn open(disk: &FaultDisk, encoding: Encoding) -> Arc<FileHandle> {
     let store = store(disk, encoding, Durability::Sync);
     store.open(&Text::from(ID), SessionAccess::Write).expect("it may be written to")
 }
@@ -54,7 +54,7 @@ fn row(seq: u64, filling: &str) -> String {
 }
 
 /// One event of half a sector, which no compressor makes much smaller.
-fn append(handle: &SessionHandle) -> Result<()> {
+fn append(handle: &FileHandle) -> Result<()> {
     let seq = handle.next_seq().expect("it writes");
     let noise: String = (1..30).map(|word| format!("{:x}", (seq + word).wrapping_mul(0x9e37_79b9))).collect();
     handle.append(&[row(seq, &noise).as_bytes()])
