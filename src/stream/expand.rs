@@ -2,7 +2,7 @@ use std::iter::FusedIterator;
 use std::slice;
 
 use super::chunk::{Chunk, RawChunk, Timed};
-use super::fault::{RecordFault, StreamFault};
+use super::fault::StreamFault;
 use super::fragment::Fragment;
 use super::record::{Head, Members, Record, Run, RunKind, Slot, Table};
 use super::value::{value_end, white_space};
@@ -44,10 +44,19 @@ pub fn expand_with(stream: &[u8], depth_max: u32) -> Result<Expansion<'_>, Strea
     read(stream, depth_max, true)
 }
 
+/// [`expand`] without the shortcut for the usual spelling. It gives the same, slower.
+///
+/// # Errors
+/// As [`expand`].
+#[cfg(any(test, feature = "fuzzing"))]
+pub fn expand_generally(stream: &[u8]) -> Result<Expansion<'_>, StreamFault> {
+    read(stream, Limits::DEFAULT.nesting_max, false)
+}
+
 /// Levels of brackets that a run has, the stream's own included.
 const RUN_DEPTH: u32 = 3;
 
-pub(super) fn read(stream: &[u8], depth_max: u32, fast: bool) -> Result<Expansion<'_>, StreamFault> {
+fn read(stream: &[u8], depth_max: u32, fast: bool) -> Result<Expansion<'_>, StreamFault> {
     let Ok(text) = simdutf8::basic::from_utf8(stream) else {
         check(stream, depth_max)?;
         return Err(StreamFault::NotAnArray); // not reached: ill-formed UTF-8 fails the check
@@ -270,11 +279,3 @@ impl<'a> Iterator for Chunks<'_, 'a> {
 
 impl ExactSizeIterator for Chunks<'_, '_> {}
 impl FusedIterator for Chunks<'_, '_> {}
-
-impl RecordFault {
-    /// The fault of the record at `record`.
-    #[cfg(test)]
-    pub(super) const fn at(self, record: usize) -> StreamFault {
-        StreamFault::Record { record, fault: self }
-    }
-}

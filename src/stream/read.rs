@@ -11,7 +11,7 @@ use crate::units::UnixMs;
 ///
 /// Reads as far as the answer needs: the first token of a long stream costs a look past its gaps. In exchange it trusts
 /// the stream. What is not one gives some answer, or the fault that was come across; [`expand`](super::expand) a stream
-/// from outside once before it is asked.
+/// from outside once before it is asked. A run that has a member twice is not foreseen either, though it expands.
 ///
 /// Spec: `format-spec/04-rows.md`, "Reading a stream".
 #[derive(Clone, Copy, Debug)]
