@@ -145,6 +145,7 @@ fn any_gaps(list: &[u8], time0: i64, first: usize, table: &mut Table) -> Option<
         let narrow = i32::try_from(gap);
         if narrow.is_err() && wide.is_none() {
             wide = Some(table.wide.len());
+            table.wide.reserve(memchr::memchr_iter(b',', list).count().saturating_add(2));
             table.wide.extend(table.members.get(first..)?.iter().map(|member| i64::from(member.gap)));
         }
         if wide.is_some() {
