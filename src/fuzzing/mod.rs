@@ -4,3 +4,4 @@ pub mod frames;
 pub mod open_bytes;
 pub mod range;
 pub mod row;
+pub mod stream;
