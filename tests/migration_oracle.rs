@@ -1,16 +1,17 @@
 //! The same logs through the published packages and through this crate: same bytes, or a refusal for the same reason.
 //!
-//! `SESLOG_ORACLE` names a folder with the installed oracle (see ../shared/oracle/README.md). `SESLOG_ORACLE_LOGS` sets
-//! how many generated logs are compared, `SESLOG_ORACLE_SEED` the first seed.
+//! `SESLOG_ORACLE_LOGS` sets how many generated logs are compared, `SESLOG_ORACLE_SEED` the first seed.
 
 mod common;
 mod migrations;
+#[path = "migrations/oracle.rs"]
+mod oracle;
 
 use std::collections::BTreeMap;
 use std::fs;
 
 use migrations::generate;
-use migrations::oracle::{self, Verdict};
+use oracle::Verdict;
 use seslog::format::inventory::Kind;
 use seslog::format::{Code, Refusal};
 
@@ -57,7 +58,7 @@ fn compare(ours: &Result<Vec<u8>, Refusal>, theirs: &Verdict) -> Compared {
 
 #[test]
 fn restored_logs_end_as_the_packages_end_them() {
-    let (Some(oracle), Some(shared)) = (oracle::locate(), common::shared()) else { return };
+    let (Some(oracle), Some(shared)) = (common::oracle(), common::shared()) else { return };
     let folder = shared.join("corpus/dsh-v0-restored");
     let theirs = oracle::migrate(&oracle, &folder, Recovery::Recoverable);
     let (mut migrated, mut refused) = (0, BTreeMap::new());
@@ -121,7 +122,7 @@ struct Histogram {
 
 #[test]
 fn generated_logs_end_as_the_packages_end_them() {
-    let Some(oracle) = oracle::locate() else { return };
+    let Some(oracle) = common::oracle() else { return };
     let (logs, first) = (number("SESLOG_ORACLE_LOGS", 300), number("SESLOG_ORACLE_SEED", 1));
     let mut histogram = Histogram::default();
     let mut at = first;

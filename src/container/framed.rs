@@ -18,6 +18,8 @@ pub(crate) struct FramedReader {
     decoder: Decoder,
     limits: Limits,
     at: u64,
+    /// Start of the last good frame: whoever wrote it had synced what stands before it.
+    durable: u64,
     index: u64,
     content_start: u64,
     tail: Option<Tail>,
@@ -35,12 +37,12 @@ struct Damage {
 impl FramedReader {
     pub(crate) fn new(limits: Limits) -> Self {
         let decoder = Decoder::new(limits);
-        Self { decoder, limits, at: 0, index: 0, content_start: 0, tail: None, damage: None }
+        Self { decoder, limits, at: 0, durable: 0, index: 0, content_start: 0, tail: None, damage: None }
     }
 
     /// A reader whose first block is the frame at `start`; not the header's. Content offsets then count from there.
     pub(crate) fn behind(start: u64, limits: Limits) -> Self {
-        Self { at: start, index: 1, ..Self::new(limits) }
+        Self { at: start, durable: start, index: 1, ..Self::new(limits) }
     }
 
     /// Judges a stop at `self.at`: a fault there, and whether intact frames follow.
@@ -58,7 +60,8 @@ impl FramedReader {
             Some(next) => Later::Durable(next),
             None => Later::Nothing,
         };
-        let stop = Stop { good_end: start, durable: start, committed: true, fault: Some(fault), later };
+        let durable = self.durable;
+        let stop = Stop { good_end: start, durable, committed: true, fault: Some(fault), later };
         let tail = judge(source, stop, Zeros::AnySector)?;
         self.tail = Some(tail);
         match tail.state {
@@ -77,7 +80,7 @@ impl BlockReader for FramedReader {
             if self.at >= source.size() && self.index > 0 {
                 let stop = Stop {
                     good_end: self.at,
-                    durable: self.at,
+                    durable: self.durable,
                     committed: true,
                     fault: None,
                     later: Later::Nothing,
@@ -107,12 +110,12 @@ impl BlockReader for FramedReader {
             if self.index == 0 || !self.decoder.content().is_empty() {
                 break frame;
             }
-            self.at = frame.end;
+            (self.durable, self.at) = (frame.start, frame.end);
             self.index = self.index.saturating_add(1);
         };
         let (index, content_start) = (self.index, self.content_start);
         let content = self.decoder.content();
-        self.at = frame.end;
+        (self.durable, self.at) = (frame.start, frame.end);
         self.index = index.saturating_add(1);
         self.content_start = content_start.saturating_add(content.len() as u64);
         Ok(Some(Block { index, start: frame.start, end: frame.end, content, content_start, counted: None }))

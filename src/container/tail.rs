@@ -72,7 +72,7 @@ impl Tail {
 pub(crate) struct Stop {
     /// P: end of the last good record.
     pub(crate) good_end: u64,
-    /// D by the trailers up to there; `good_end` itself where the encoding has none.
+    /// D by the trailers up to there; without trailers the start of the last good frame, or `good_end` itself.
     pub(crate) durable: u64,
     /// Whether the last good record ended an append.
     pub(crate) committed: bool,

@@ -17,11 +17,13 @@ mod session_rules;
 mod surface;
 mod target;
 mod tools;
+pub mod upload;
 mod v0;
 mod v1;
 mod v1_to_v2;
 mod v2;
 mod verify;
+mod written;
 
 pub use self::migration::{Migration, Outcome};
 pub use self::refusal::{Class, Code, Detail, Refusal, Stage};

@@ -9,7 +9,7 @@ use super::session_rules::SessionRules;
 use super::v2::CurrentRows;
 use crate::json::{Node, Tape, Text};
 use crate::limits::Limits;
-use crate::row::{Header, Recovery, RowDecoder, RowPlace};
+use crate::row::{Check, Header, Recovery, RowDecoder, RowPlace};
 use crate::stream::{Settlement, SettlementFault, SettlementKind};
 use crate::units::Generation;
 
@@ -69,7 +69,10 @@ impl Verifier {
             header: header.clone(),
             nesting_max: limits.nesting_max,
             payloads,
-            decoder: RowDecoder::new(Generation::V2, Recovery::Strict).with_limits(*limits),
+            // The grammar of payloads is checked by the tape that the other checks read from.
+            decoder: RowDecoder::new(Generation::V2, Recovery::Strict)
+                .with_check(Check::Envelope)
+                .with_limits(*limits),
             tape: Tape::default(),
             rows: CurrentRows::new(header),
             relations: Relations::new(header.id().clone(), Generation::V2.get()),

@@ -13,7 +13,7 @@ use super::folder::Folder;
 use super::layout::{LOCK_NAME, log_name, printable};
 use super::lease::Claim;
 use super::migrate::{MigrateOptions, MigrationOutcome, migrate_locked};
-use super::publish::{Draft, create_dirs};
+use super::publish::{Draft, FOLDERS_SYNCED, create_dirs};
 use super::restore::require_known;
 use super::scan::{Item, Report, ScanOptions, scan_to_writer};
 use super::store::Shared;
@@ -177,7 +177,7 @@ impl SessionHandle {
         let writer = blocks.writer(durable, shared.options().level);
         let disk = Arc::clone(shared.disk());
         let file = disk.open(log.path(), Access::Append).map_err(Error::io(log.path(), "opening"))?;
-        let appender = Appender::new(disk, log.path(), log.encoding(), file, writer, tail)?;
+        let appender = Appender::new(disk, log.path(), file, writer, tail)?;
         appender.check_judged(log.stamp())?;
         Ok((header, report, appender, primed))
     }
@@ -295,6 +295,7 @@ impl SessionHandle {
         let HandleState { folder, write, .. } = &mut *state;
         let write = write.as_mut().ok_or_else(|| self.read_only("flush"))?;
         match &mut write.appender {
+            Some(appender) if appender.is_poisoned() => Err(self.poisoned()),
             Some(appender) => appender.sync(),
             None => self.publish(folder, write, &Checked::starting_at(0)),
         }
@@ -313,10 +314,13 @@ impl SessionHandle {
         state.closed = true;
         let Some(mut write) = state.write.take() else { return Ok(()) };
         let mut errors = Vec::new();
-        if let Some(appender) = &mut write.appender
-            && !appender.is_poisoned()
-        {
-            errors.extend(appender.sync().err());
+        match &mut write.appender {
+            // Nobody can say any more that these are on disk.
+            Some(appender) if appender.is_poisoned() && appender.has_unsynced() => {
+                errors.push(self.poisoned())
+            }
+            Some(appender) if !appender.is_poisoned() => errors.extend(appender.sync().err()),
+            _ => {}
         }
         if let Some(lock) = write.lock.take() {
             let path = state.folder.join(LOCK_NAME);
@@ -345,7 +349,7 @@ impl SessionHandle {
 
     fn store(&self, folder: &Path, write: &mut WriteState, batch: &Checked) -> Result<()> {
         match &mut write.appender {
-            Some(appender) if appender.is_poisoned() => Err(Error::Poisoned { id: self.shown_id.clone() }),
+            Some(appender) if appender.is_poisoned() => Err(self.poisoned()),
             Some(appender) => appender.append(&batch.batch(), self.shared.options().durability),
             None => self.publish(folder, write, batch),
         }
@@ -378,7 +382,7 @@ impl SessionHandle {
         let draft = Draft::create(&**disk, folder, &log_name(self.header.generation(), options.encoding))?;
         draft.write(&out)?;
         let path = draft.path().to_path_buf();
-        let above: Vec<&Path> = folder.ancestors().skip(1).take(2).collect();
+        let above: Vec<&Path> = path.ancestors().skip(2).take(FOLDERS_SYNCED.saturating_sub(1)).collect();
         let file = match draft.publish(&above) {
             Ok(file) => file,
             Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::AlreadyExists => {
@@ -387,7 +391,7 @@ impl SessionHandle {
             Err(error) => return Err(error),
         };
         writer.accept(true);
-        write.appender = Some(Appender::new(Arc::clone(disk), &path, options.encoding, file, writer, None)?);
+        write.appender = Some(Appender::new(Arc::clone(disk), &path, file, writer, None)?);
         write.claim.materialised();
         Ok(())
     }
@@ -407,6 +411,10 @@ impl SessionHandle {
 
     fn closed(&self, operation: &'static str) -> Error {
         Error::HandleClosed { id: self.shown_id.clone(), operation }
+    }
+
+    fn poisoned(&self) -> Error {
+        Error::Poisoned { id: self.shown_id.clone() }
     }
 
     fn read_only(&self, operation: &'static str) -> Error {

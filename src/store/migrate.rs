@@ -120,7 +120,8 @@ pub(crate) fn migrate_locked(
     if header.generation() == Generation::CURRENT {
         return Ok(current(&log));
     }
-    if let Some(folder) = Folder::read(&**disk, folder)? {
+    // A folder that a person named by its path, outside of any root, may have any name.
+    if let Some(folder) = Folder::read(&**disk, folder)?.filter(Folder::is_in_a_project) {
         folder.check_place(&**disk, &header)?;
     }
     let source = log.path().to_path_buf();

@@ -218,7 +218,12 @@ impl Snapshot {
         let ends = probe(&mut source, log.encoding(), *log.limits())
             .map_err(|error: ReadError| Error::read(log.path(), 0, error))?;
         let line = ends.header.strip_suffix(b"\n").unwrap_or(&ends.header);
-        let header = Header::parse(line, log.limits()).map_err(|fault| header_error(log.path(), fault))?;
+        let header = Header::parse(line, log.limits()).map_err(|fault| {
+            if let HeaderFault::Newer { version } = fault {
+                self.generation = Some(Generation::new(version));
+            }
+            header_error(log.path(), fault)
+        })?;
         let generation = header.generation();
         self.generation = Some(generation);
         self.header = Some(header);

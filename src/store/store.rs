@@ -1,6 +1,7 @@
 //! The store of one root folder: `create`, `open`, `stat`, `list`, `flush`.
 
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -230,7 +231,7 @@ impl FileStore {
     /// Reads both ends of each log, several at a time; see [`Snapshot::of_folder`].
     ///
     /// # Errors
-    /// [`Error::Io`] for a folder that cannot be listed.
+    /// [`Error::Io`] for a root that cannot be listed. Any other folder that cannot is in the list, with its error.
     pub fn list(&self) -> Result<Vec<Snapshot>> {
         // Taken first: a session that is stored while the folders are read is then found there.
         let pending = self.shared.claims.all_pending();
@@ -429,7 +430,13 @@ impl Shared {
         let mut inodes = Vec::new();
         for project in self.projects()? {
             let path = project.join(&name);
-            let Some(folder) = Folder::read(&*self.disk, &path)? else { continue };
+            let folder = match Folder::read(&*self.disk, &path) {
+                Ok(Some(folder)) => folder,
+                Ok(None) => continue,
+                // A project that is not for this user holds no session of theirs, and a listing names it.
+                Err(Error::Io { source, .. }) if is_closed(&source) => continue,
+                Err(error) => return Err(error),
+            };
             let stamp = self.disk.stamp(&path.join(".")).map_err(Error::io(&path, "looking at"))?;
             let inode = stamp.map(|stamp| (stamp.device, stamp.inode));
             if inode.is_none() || !inodes.contains(&inode) {
@@ -455,7 +462,7 @@ impl Shared {
         Ok(projects)
     }
 
-    /// All session folders, and a refusal for each log of the retired flat layout.
+    /// All session folders; and a refusal for each log of the retired flat layout, and for each folder that cannot be read.
     fn all_folders(&self) -> Result<(Vec<Folder>, Vec<Snapshot>)> {
         let mut folders = Vec::new();
         let mut refused = Vec::new();
@@ -468,12 +475,20 @@ impl Shared {
                 {
                     continue;
                 }
-                Err(error) => return Err(Error::io(&project, "listing")(error)),
+                // One that cannot be looked into is listed as such, and hides no other.
+                Err(error) => {
+                    let error = Error::io(&project, "listing")(error);
+                    refused.push(Snapshot::unreadable(&project, error));
+                    continue;
+                }
             };
             for entry in entries {
                 let path = project.join(&entry.name);
                 if entry.kind == FileKind::Dir || entry.kind == FileKind::Symlink {
-                    folders.extend(Folder::read(&*self.disk, &path)?);
+                    match Folder::read(&*self.disk, &path) {
+                        Ok(folder) => folders.extend(folder),
+                        Err(error) => refused.push(Snapshot::unreadable(&path, error)),
+                    }
                 } else if is_flat_log(&entry.name) {
                     let what = "logs directly in a project folder are of a retired layout; move it into a folder of its own";
                     let error = Error::Layout { path: path.clone(), what: what.to_owned() };
@@ -486,22 +501,36 @@ impl Shared {
     }
 }
 
+/// Whether nobody gets in there: no permission, or a link that leads to itself.
+fn is_closed(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::PermissionDenied
+        || error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
+}
+
 /// One id in two places is none: both are shown, and neither may be used.
+///
+/// What counts is the folder's name, by which ids are looked up, whatever is wrong with the log in it.
 fn refuse_doubles(snapshots: &mut [Snapshot]) {
-    let mut places: HashMap<Text, Vec<usize>> = HashMap::new();
+    let mut places: HashMap<OsString, Vec<usize>> = HashMap::new();
     for (index, snapshot) in snapshots.iter().enumerate() {
-        if let (Some(header), State::Ok | State::Torn | State::Corrupt) = (&snapshot.header, snapshot.state) {
-            places.entry(header.id().clone()).or_default().push(index);
+        let name = snapshot.path.parent().and_then(Path::file_name).filter(|_| snapshot.size_bytes.is_some());
+        if let Some(name) = name {
+            places.entry(name.to_owned()).or_default().push(index);
         }
     }
-    for (id, indexes) in places.into_iter().filter(|(_, indexes)| indexes.len() > 1) {
+    for (name, indexes) in places.into_iter().filter(|(_, indexes)| indexes.len() > 1) {
         let paths: Vec<PathBuf> =
             indexes.iter().filter_map(|&index| snapshots.get(index)).map(|one| one.path.clone()).collect();
         for &index in &indexes {
-            if let (Some(snapshot), [first, second, ..]) = (snapshots.get_mut(index), paths.as_slice()) {
+            let Some(snapshot) = snapshots.get_mut(index).filter(|one| one.state != State::Refused) else {
+                continue;
+            };
+            if let [first, second, ..] = paths.as_slice() {
+                let id = snapshot.header.as_ref().map(|header| printable(header.id()));
+                let id = id.unwrap_or_else(|| name.to_string_lossy().into_owned());
                 let (first, second) = (first.clone(), second.clone());
                 snapshot.state = State::Refused;
-                snapshot.error = Some(Error::DuplicateId { id: printable(&id), first, second });
+                snapshot.error = Some(Error::DuplicateId { id, first, second });
             }
         }
     }

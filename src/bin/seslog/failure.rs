@@ -26,11 +26,6 @@ impl Outcome {
     pub(crate) const fn marred_if(marred: bool) -> Self {
         if marred { Self::Marred } else { Self::Clean }
     }
-
-    /// The worse of the two.
-    pub(crate) fn and(self, other: Self) -> Self {
-        Self::marred_if(self == Self::Marred || other == Self::Marred)
-    }
 }
 
 /// The verb did not do its work.

@@ -73,20 +73,6 @@ impl Object {
         self
     }
 
-    /// An array of numbers.
-    pub(crate) fn numbers(&mut self, name: &str, values: &[u64]) -> &mut Self {
-        let text = self.name(name);
-        text.push(b'[');
-        for (index, &value) in values.iter().enumerate() {
-            if index > 0 {
-                text.push(b',');
-            }
-            write_u64(text, value);
-        }
-        text.push(b']');
-        self
-    }
-
     /// An array of objects.
     pub(crate) fn objects(&mut self, name: &str, values: impl Iterator<Item = Self>) -> &mut Self {
         let text = self.name(name);
@@ -137,13 +123,10 @@ mod tests {
         inner.number("pid", 7);
         let mut object = Object::new();
         object.text("id", &lone).opt_number("none", None).flag("isSeeded", false).object("lock", inner);
-        object
-            .numbers("seqs", &[1, 2])
-            .paths("older", &["x\u{1b}"])
-            .objects("damage", std::iter::once(Object::new()));
+        object.paths("older", &["x\u{1b}"]).objects("damage", std::iter::once(Object::new()));
         assert_eq!(
             String::from_utf8(object.into_line()).unwrap(),
-            "{\"id\":\"a\\ud83d\",\"isSeeded\":false,\"lock\":{\"pid\":7},\"seqs\":[1,2],\"older\":[\"x\\u001b\"],\"damage\":[{}]}\n"
+            "{\"id\":\"a\\ud83d\",\"isSeeded\":false,\"lock\":{\"pid\":7},\"older\":[\"x\\u001b\"],\"damage\":[{}]}\n"
         );
     }
 }

@@ -19,6 +19,7 @@ mod root;
 mod stall;
 mod stat;
 mod target;
+mod verdict;
 mod verify;
 mod vocabulary;
 

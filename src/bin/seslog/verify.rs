@@ -1,28 +1,25 @@
 //! `verify`: every byte of logs, of a session's folder, of a project, or of a whole root.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use seslog::container::disk::{Disk, FileKind, OsDisk};
-use seslog::container::{Detected, Encoding, Skim};
-use seslog::row::Header;
-use seslog::store::layout::{Beside, is_flat_log, parse_log_name};
-use seslog::store::{
-    FINDINGS_MAX, Finding, Folder, Item, LogFile, ReadMode, Report, ScanOptions, State, Verdict, scan,
-};
+use seslog::container::{Detected, Encoding};
+use seslog::row::{Header, HeaderFault};
+use seslog::store::layout::{Beside, is_flat_log, is_project_dir_name};
+use seslog::store::{Finding, Folder, Item, LogFile, ReadMode, Report, ScanOptions, State, Verdict, scan};
 use seslog::units::Generation;
-use seslog::{Error, Unsupported};
+use seslog::{Damage, Error, Unsupported};
 
 use crate::failure::{Done, Failure, Outcome, tell};
-use crate::json::Object;
-use crate::out::{Out, clean, clean_path, counted, human_bytes, talk};
+use crate::out::{Out, counted, talk};
 use crate::progress::Progress;
-use crate::report::{Spot, error_text, state_of, state_style};
+use crate::report::{Spot, error_text, state_of};
 use crate::root::{LIMITS, Root};
-use crate::target::{is_in_a_project, is_project};
-use crate::vocabulary::{Unknown, unknown};
+use crate::verdict::{Seen, Verdicts};
+use crate::vocabulary::unknown;
 
 /// Checks every byte of logs, of session folders, of projects or of whole roots.
 ///
@@ -51,31 +48,10 @@ enum Job {
     Session { folder: Folder, refused: Option<Error>, in_project: bool },
     /// Something that stands where a log should, and is none.
     Refused { path: PathBuf, error: Error },
+    /// A folder that the operating system does not let us look into.
+    Unreadable { path: PathBuf, error: Error },
     /// A project's folder or a root, with files that belong to no session.
     Beside { path: PathBuf, strays: Vec<PathBuf> },
-}
-
-/// What is said of one log, session or folder.
-#[derive(Debug)]
-struct Verdicts {
-    path: PathBuf,
-    state: State,
-    generation: Option<Generation>,
-    encoding: Option<Encoding>,
-    frames: Option<u64>,
-    rows: Option<u64>,
-    events: Option<u64>,
-    size: Option<u64>,
-    content: Option<u64>,
-    /// Events before the tear, and where it is and how long.
-    torn: Option<(u64, u64, u64)>,
-    error: Option<String>,
-    error_at: Option<u64>,
-    damage: Vec<Spot>,
-    damage_total: u64,
-    strays: Vec<PathBuf>,
-    older: Vec<PathBuf>,
-    quick: bool,
 }
 
 /// Checks what `args` name.
@@ -96,6 +72,7 @@ pub(crate) fn run(args: &Args) -> Done {
     for job in jobs {
         checker.job(job)?;
     }
+    checker.progress.finish();
     checker.out.flush()?;
     checker.sum_up();
     match (failed || checker.unread > 0, checker.bad > 0) {
@@ -150,9 +127,11 @@ fn plan_root(disk: &Arc<dyn Disk>, path: &Path) -> Result<Vec<Job>, Failure> {
     let mut strays = Vec::new();
     for (entry, kind) in sorted_entries(disk, path)? {
         match kind {
-            FileKind::Dir | FileKind::Symlink if Folder::read(&**disk, &entry).ok().flatten().is_some() => {
-                jobs.extend(plan_project_with(disk, &entry, &mut refusals)?);
-            }
+            FileKind::Dir | FileKind::Symlink => match Folder::read(&**disk, &entry) {
+                Ok(Some(_)) => jobs.extend(plan_project_with(disk, &entry, &mut refusals)?),
+                Ok(None) => strays.push(entry),
+                Err(error) => jobs.push(Job::Unreadable { path: entry, error }),
+            },
             _ => strays.push(entry),
         }
     }
@@ -175,7 +154,13 @@ fn plan_project_with(
     let mut strays = Vec::new();
     for (entry, kind) in sorted_entries(disk, path)? {
         let folder = match kind {
-            FileKind::Dir | FileKind::Symlink => Folder::read(&**disk, &entry)?,
+            FileKind::Dir | FileKind::Symlink => match Folder::read(&**disk, &entry) {
+                Ok(folder) => folder,
+                Err(error) => {
+                    jobs.push(Job::Unreadable { path: entry, error });
+                    continue;
+                }
+            },
             _ => None,
         };
         let mut refused = |within: &Path| {
@@ -215,6 +200,14 @@ fn cannot_look(path: &Path, error: std::io::Error) -> Failure {
         error,
         "check the path and its permissions",
     )
+}
+
+fn is_project(folder: &Path) -> bool {
+    folder.file_name().is_some_and(is_project_dir_name)
+}
+
+fn is_in_a_project(session: &Path) -> bool {
+    session.parent().is_some_and(is_project)
 }
 
 /// Files beside a session's logs that are none of the store's own: left-overs and strangers. A set-aside tear is no stray.
@@ -267,6 +260,12 @@ impl<'a> Checker<'a> {
                 let verdicts = self.refused(&path, &error, Vec::new());
                 self.print(&verdicts)
             }
+            Job::Unreadable { path, error } => {
+                self.unread = self.unread.saturating_add(1);
+                let text = error_text(&self.root, &path, State::Corrupt, &error);
+                let verdicts = Verdicts { error: Some(text), ..Verdicts::of(path, State::Corrupt) };
+                self.print(&verdicts)
+            }
             Job::Beside { path, strays } => {
                 let verdicts = Verdicts { strays, ..Verdicts::of(path, State::Ok) };
                 self.print(&verdicts)
@@ -309,7 +308,8 @@ impl<'a> Checker<'a> {
         verdicts.strays = strays;
         for older in folder.older() {
             let checked = self.log(&older)?;
-            if checked.state == State::Ok {
+            // A successor went on without the torn end of its source, and the source is never changed.
+            if matches!(checked.state, State::Ok | State::Torn) {
                 verdicts.older.push(older);
             } else {
                 self.print(&checked)?;
@@ -400,7 +400,11 @@ impl<'a> Checker<'a> {
             let reason = Unsupported::EventType { seq: unknown.seq, event_type: unknown.event_type.clone() };
             error = Some(Error::FormatUnsupported { path: path.to_path_buf(), reason });
         }
-        let header_generation = report.header.as_ref().map(Header::generation);
+        let newer = report.findings.iter().find_map(|finding| match finding.damage {
+            Damage::Header(HeaderFault::Newer { version }) => Some(Generation::new(version)),
+            _ => None,
+        });
+        let header_generation = report.header.as_ref().map(Header::generation).or(newer);
         let first = report.findings.first().map(|finding: &Finding| finding.at);
         let torn = report
             .tail
@@ -483,146 +487,4 @@ impl<'a> Checker<'a> {
             talk::note(&format!("{logs} checked, {bad}"));
         }
     }
-}
-
-/// What a scan of one log came upon.
-#[derive(Debug, Default)]
-struct Seen {
-    events: u64,
-    unknown: Vec<Unknown>,
-    unknown_total: u64,
-}
-
-impl Seen {
-    fn note(&mut self, unknown: Unknown) {
-        self.unknown_total = self.unknown_total.saturating_add(1);
-        if self.unknown.len() < FINDINGS_MAX {
-            self.unknown.push(unknown);
-        }
-    }
-}
-
-impl Verdicts {
-    fn of(path: PathBuf, state: State) -> Self {
-        Self {
-            path,
-            state,
-            generation: None,
-            encoding: None,
-            frames: None,
-            rows: None,
-            events: None,
-            size: None,
-            content: None,
-            torn: None,
-            error: None,
-            error_at: None,
-            damage: Vec::new(),
-            damage_total: 0,
-            strays: Vec::new(),
-            older: Vec::new(),
-            quick: false,
-        }
-    }
-
-    fn skimmed(log: &LogFile, header: &Header, skim: Skim) -> Self {
-        Self {
-            generation: Some(header.generation()),
-            encoding: Some(log.encoding()),
-            frames: (log.encoding() != Encoding::Plain).then_some(skim.frames),
-            rows: skim.lines.map(|lines| lines.saturating_sub(1)),
-            events: skim.events,
-            size: Some(log.stamp().size),
-            quick: true,
-            ..Self::of(log.path().to_path_buf(), State::Ok)
-        }
-    }
-
-    fn json(&self) -> Vec<u8> {
-        let mut object = Object::new();
-        object.path("path", &self.path).string("state", self.state.as_str());
-        object.opt_number("generation", self.generation.map(Generation::get));
-        if let Some(encoding) = self.encoding {
-            object.string("encoding", encoding.name());
-        }
-        object
-            .opt_number("frames", self.frames)
-            .opt_number("rows", self.rows)
-            .opt_number("events", self.events);
-        object.opt_number("sizeBytes", self.size).opt_number("contentBytes", self.content);
-        if let Some((events, bytes, at)) = self.torn {
-            object.number("recoverableEvents", events).number("tornBytes", bytes).number("tornAt", at);
-        }
-        if let Some(error) = &self.error {
-            object.string("error", error);
-        }
-        object.opt_number("errorAt", self.error_at);
-        if !self.damage.is_empty() {
-            object.objects("damage", self.damage.iter().map(Spot::object));
-        }
-        if self.damage_total > self.damage.len() as u64 {
-            object.number("damageTotal", self.damage_total);
-        }
-        if !self.strays.is_empty() {
-            object.paths("strays", &self.strays);
-        }
-        if !self.older.is_empty() {
-            object.paths("older", &self.older);
-        }
-        if self.quick {
-            object.flag("quick", true);
-        }
-        object.into_line()
-    }
-
-    fn write(&self, out: &mut Out) -> Result<(), Failure> {
-        let mut facts = Vec::new();
-        facts.extend(self.generation.map(|generation| generation.to_string()));
-        facts.extend(self.encoding.map(|encoding| encoding.to_string()));
-        facts.extend(self.frames.map(|frames| counted(frames, "frame", "frames")));
-        facts.extend(self.rows.map(|rows| counted(rows, "row", "rows")));
-        facts.extend(self.events.map(|events| counted(events, "event", "events")));
-        facts.extend(self.size.map(human_bytes));
-        facts.extend(self.quick.then(|| "quick look".to_owned()));
-        if !self.older.is_empty() {
-            facts.push(format!(
-                "{} in order",
-                counted(self.older.len() as u64, "older generation", "older generations")
-            ));
-        }
-        let is_log = self.encoding.is_some() || self.state != State::Ok;
-        let facts = if facts.is_empty() { String::new() } else { format!("  {}", facts.join(", ")) };
-        let state = if is_log {
-            out.styled(state_style(self.state), &format!("{:<11}", self.state.as_str()))
-        } else {
-            format!("{:<11}", "")
-        };
-        out.line(&format!("{state} {}{facts}", clean_path(&self.path)))?;
-        let indent = |text: &str| format!("{:<11}   {}", "", clean(text));
-        if let Some((events, bytes, at)) = self.torn {
-            out.line(&indent(&format!(
-                "{} from byte {at} on; {} recoverable",
-                counted(bytes, "torn byte", "torn bytes"),
-                counted(events, "event is", "events are")
-            )))?;
-        }
-        for spot in self.damage.iter().filter(|spot| self.torn.is_none() || spot.kind != "torn") {
-            out.line(&indent(&spot.line_text()))?;
-        }
-        let hidden = self.damage_total.saturating_sub(self.damage.len() as u64);
-        if hidden > 0 {
-            out.line(&indent(&format!("and {hidden} more")))?;
-        }
-        for stray in &self.strays {
-            let name = stray.file_name().unwrap_or_default().to_string_lossy();
-            let is_left_over = stray.file_name().is_some_and(is_left_over);
-            let word = if is_left_over { "left over from an interrupted write" } else { "stray" };
-            out.line(&indent(&format!("{word}: {name}")))?;
-        }
-        Ok(())
-    }
-}
-
-fn is_left_over(name: &OsStr) -> bool {
-    parse_log_name(name).is_none() && seslog::store::layout::classify_beside(name) == Beside::Temporary
 }

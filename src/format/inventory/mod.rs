@@ -37,6 +37,8 @@ const V2_SCHEMA: &str = include_str!("v2.schema");
 #[derive(Debug)]
 pub struct Inventory {
     program: Program,
+    /// The shape of a chunk, in v1.
+    chunk: Option<CheckId>,
     /// By [`Kind::index`].
     events: Vec<Option<Event>>,
 }
@@ -106,6 +108,11 @@ impl Inventory {
         }
     }
 
+    /// Whether `chunk` is what a chunk event of the generation holds as its chunk.
+    pub(super) fn is_chunk(&self, chunk: Node<'_>, place: Place) -> bool {
+        self.chunk.is_some_and(|shape| self.program.check(shape, chunk, place).is_ok())
+    }
+
     /// The members of this type that hold seqs, in the order in which a migration rewrites them.
     #[must_use]
     pub fn references(&self, kind: Kind) -> &[Reference] {
@@ -157,7 +164,8 @@ fn compile(schema: &Schema, base: Option<&Schema>) -> Result<Inventory, CompileE
             *slot = Some(Event { payload, references: references.into() });
         }
     }
-    Ok(Inventory { program: compiler.finish(), events })
+    let program = compiler.finish();
+    Ok(Inventory { chunk: program.shape("StreamChunk"), program, events })
 }
 
 /// The reference that `path` of a `refs` line names in an event of payload `form`.
@@ -277,7 +285,8 @@ mod tests {
                 r#""cleared":{"revision":2,"id":"g"},"clearedAt":5}"#
             );
             let data = format!(
-                r#"{{"id":"u","role":"user","content":[{{"type":"text","text":{text}}}],"source":{{"kind":"goal","goalId":"g","revision":2,"round":0,"change":{change}}}}}"#
+                r#"{{"id":"u","role":"user","content":[{{"type":"text","text":{text}}}],"source":{}}}"#,
+                format_args!(r#"{{"kind":"goal","goalId":"g","revision":2,"round":0,"change":{change}}}"#)
             );
             check(Inventory::v1(), generation, Kind::UserMessage, &data)
         };

@@ -1,0 +1,16 @@
+//! The program at its process boundary: exit codes, pipes, files, and what it prints.
+
+#[path = "cli/basics.rs"]
+mod basics;
+#[path = "cli/cases.rs"]
+mod cases;
+#[path = "cli/corpus.rs"]
+mod corpus;
+#[path = "cli/crash.rs"]
+mod crash;
+#[path = "cli/program.rs"]
+mod program;
+#[path = "cli/writing.rs"]
+mod writing;
+
+mod common;
