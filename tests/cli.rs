@@ -10,6 +10,8 @@ mod corpus;
 mod crash;
 #[path = "cli/program.rs"]
 mod program;
+#[path = "cli/timeline.rs"]
+mod timeline;
 #[path = "cli/writing.rs"]
 mod writing;
 

@@ -2,6 +2,7 @@
 
 mod append;
 mod args;
+mod bar;
 mod cat;
 mod convert;
 mod current;
@@ -19,6 +20,7 @@ mod root;
 mod stall;
 mod stat;
 mod target;
+mod timeline;
 mod verdict;
 mod verify;
 mod vocabulary;
