@@ -8,6 +8,8 @@ mod cases;
 mod corpus;
 #[path = "cli/crash.rs"]
 mod crash;
+#[path = "cli/migrate.rs"]
+mod migrate;
 #[path = "cli/program.rs"]
 mod program;
 #[path = "cli/timeline.rs"]
