@@ -8,8 +8,12 @@ mod cases;
 mod corpus;
 #[path = "cli/crash.rs"]
 mod crash;
+#[path = "cli/migrate.rs"]
+mod migrate;
 #[path = "cli/program.rs"]
 mod program;
+#[path = "cli/timeline.rs"]
+mod timeline;
 #[path = "cli/writing.rs"]
 mod writing;
 

@@ -363,7 +363,7 @@ impl Left {
 
 /// Calls `each` with the rows of `batch`, at most `content_max` bytes at a time, but never less than a row; the last call is
 /// told that it is.
-fn each_piece<E>(
+pub(crate) fn each_piece<E>(
     batch: &Batch<'_>,
     content_max: usize,
     each: &mut dyn FnMut(&Batch<'_>, bool) -> Result<(), E>,

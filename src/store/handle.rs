@@ -10,17 +10,17 @@ use parking_lot::Mutex;
 use super::append::Appender;
 use super::cancel::Cancel;
 use super::events::{Checked, CheckedFault, Events};
-use super::folder::Folder;
 use super::layout::{LOCK_NAME, log_name, printable};
 use super::lease::Claim;
+use super::log_writer::LogWriter;
 use super::migrate::{MigrateOptions, MigrationOutcome, migrate_locked};
-use super::publish::{Draft, FOLDERS_SYNCED, create_dirs};
+use super::publish::{FOLDERS_SYNCED, create_dirs};
 use super::restore::require_known;
 use super::scan::{Item, Report, ScanOptions, scan_to_writer};
 use super::seam::SessionHandle;
 use super::store::Shared;
+use crate::container::LogId;
 use crate::container::disk::{Access, Disk, DiskLock, LockAttempt};
-use crate::container::{LogId, create};
 use crate::error::{Error, Result};
 use crate::json::Text;
 use crate::row::{Check, Header, PhysicalRow};
@@ -58,7 +58,8 @@ struct HandleState {
     /// The most events that this handle has seen.
     seen: u64,
     write: Option<WriteState>,
-    closed: bool,
+    /// How the first call of `close` ended, for those that follow it.
+    closed: Option<Option<Error>>,
 }
 
 #[derive(Debug)]
@@ -75,6 +76,9 @@ struct WriteState {
 
 /// Logs whose rows take more than this are not kept in memory for the reads before a handle's first append.
 const PRIMED_BYTES_MAX: u64 = 32 << 20;
+
+/// How often a look at a log starts over because the file became shorter meanwhile: a writer repairs it, or takes an append back.
+pub(super) const READ_RETRIES: u32 = 3;
 
 impl FileHandle {
     /// A new session, of which nothing is on disk before its first append or flush.
@@ -193,7 +197,7 @@ impl FileHandle {
         write: Option<WriteState>,
     ) -> Self {
         let shown_id = printable(header.id());
-        let state = Mutex::new(HandleState { folder, seen: 0, write, closed: false });
+        let state = Mutex::new(HandleState { folder, seen: 0, write, closed: None });
         Self { shared, header, shown_id, inherited, access, closing: AtomicBool::new(false), state }
     }
 
@@ -249,18 +253,30 @@ impl FileHandle {
                 return Ok(Events::default());
             }
         }
-        let log = match self.shared.open_log(&state.folder) {
-            Ok(log) => log,
-            Err(Error::NotFound { .. }) if self.shared.is_pending(self.header.id()) => {
-                return Ok(Events::default());
+        let mut attempt = 0;
+        let (path, events, found) = loop {
+            let log = match self.shared.open_log(&state.folder) {
+                Ok(log) => log,
+                Err(Error::NotFound { .. })
+                    if state.seen == 0 && self.shared.is_pending(self.header.id()) =>
+                {
+                    return Ok(Events::default());
+                }
+                Err(Error::NotFound { .. }) => return Err(Error::NotFound { id: self.shown_id.clone() }),
+                Err(error) => return Err(error),
+            };
+            let mut events = Events::default();
+            match self.shared.read_range(&log, offset, to, &mut events) {
+                Ok(found) => break (log.path().to_path_buf(), events, found),
+                // A writer cut a torn end off, or took an append back that failed.
+                Err(error) if error.is_shrunk() && attempt < READ_RETRIES => {
+                    attempt = attempt.saturating_add(1)
+                }
+                Err(error) => return Err(error),
             }
-            Err(Error::NotFound { .. }) => return Err(Error::NotFound { id: self.shown_id.clone() }),
-            Err(error) => return Err(error),
         };
-        let mut events = Events::default();
-        let found = self.shared.read_range(&log, offset, to, &mut events)?;
         if found < state.seen {
-            return Err(Error::Shrank { path: log.path().to_path_buf(), seen: state.seen, found });
+            return Err(Error::Shrank { path, seen: state.seen, found });
         }
         state.seen = found;
         Ok(events)
@@ -319,17 +335,22 @@ impl FileHandle {
         }
     }
 
-    /// Frees the session. The first call does it; later ones do nothing.
+    /// Frees the session. The first call does it; later ones, from any thread, say how that ended.
     ///
     /// # Errors
     /// What the final sync or the release of the lock gives. The session is free all the same.
     pub fn close(&self) -> Result<()> {
         self.closing.store(true, Ordering::Release);
         let mut state = self.state.lock();
-        if state.closed {
-            return Ok(());
+        if let Some(outcome) = &state.closed {
+            return outcome.as_ref().map_or(Ok(()), |error| Err(error.again()));
         }
-        state.closed = true;
+        let outcome = self.free(&mut state);
+        state.closed = Some(outcome.as_ref().err().map(Error::again));
+        outcome
+    }
+
+    fn free(&self, state: &mut HandleState) -> Result<()> {
         let Some(mut write) = state.write.take() else { return Ok(()) };
         let mut errors = Vec::new();
         match &mut write.appender {
@@ -381,34 +402,26 @@ impl FileHandle {
         if write.lock.is_none() {
             write.lock = Some(take_lock_in(&**disk, folder, &self.shown_id)?);
         }
-        let existing = Folder::read(&**disk, folder)?.is_some_and(|folder| !folder.logs.is_empty());
-        if existing {
+        // In any project: another instance may have stored the same id under another working directory.
+        if self.shared.is_stored(self.header.id())? {
             return Err(Error::AlreadyExists { id: self.shown_id.clone() });
         }
-        let invalid = |fault: crate::container::Fault| Error::InvalidArgument { what: fault.to_string() };
         let mut header = Vec::new();
         self.header.write(&mut header);
-        header.push(b'\n');
-        let mut out = Vec::new();
-        let created_at = self.header.created_at().get();
-        let mut writer =
-            create(options.encoding, random_log_id()?, &header, created_at, options.level, &mut out)
-                .map_err(invalid)?;
-        if !batch.marks.is_empty() {
-            writer.stage(&batch.batch(), &mut out).map_err(invalid)?;
-        }
-        let draft = Draft::create(&**disk, folder, &log_name(self.header.generation(), options.encoding))?;
-        draft.write(&out)?;
-        let path = draft.path().to_path_buf();
+        let path = folder.join(log_name(self.header.generation(), options.encoding));
+        let created_at = self.header.created_at();
         let above: Vec<&Path> = path.ancestors().skip(2).take(FOLDERS_SYNCED.saturating_sub(1)).collect();
-        let file = match draft.publish(&above) {
-            Ok(file) => file,
+        let written = LogWriter::create(&**disk, &path, options.encoding, options.level, &header, created_at)
+            .and_then(|mut log| {
+                log.write_checked(batch)?;
+                log.publish_open(&above)
+            });
+        let (file, writer) = match written {
             Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::AlreadyExists => {
                 return Err(Error::AlreadyExists { id: self.shown_id.clone() });
             }
-            Err(error) => return Err(error),
+            written => written?,
         };
-        writer.accept(true);
         write.appender = Some(Appender::new(Arc::clone(disk), &path, file, writer, None)?);
         write.claim.materialised();
         Ok(())
@@ -420,7 +433,7 @@ impl FileHandle {
 
     /// A queued operation that starts only after close began is refused.
     fn check_running(&self, state: &HandleState, operation: &'static str) -> Result<()> {
-        if state.closed || self.closing.load(Ordering::Acquire) {
+        if state.closed.is_some() || self.closing.load(Ordering::Acquire) {
             Err(self.closed(operation))
         } else {
             Ok(())

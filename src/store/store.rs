@@ -138,11 +138,12 @@ impl FileStore {
             return invalid("no folder can be named after an empty id or an empty working directory");
         };
         let exists = || Error::AlreadyExists { id: printable(header.id()) };
+        // Looked for under the claim: another creator may have stored the session and closed it a moment before.
+        let claim = self.shared.claims.take(header.id(), None).ok_or_else(exists)?;
         if self.shared.is_stored(header.id())? {
             return Err(exists());
         }
-        let pending = Pending { header: header.clone(), inherited };
-        let claim = self.shared.claims.take(header.id(), Some(pending)).ok_or_else(exists)?;
+        claim.created(Pending { header: header.clone(), inherited });
         let handle = FileHandle::pending(Arc::clone(&self.shared), header, inherited, folder, claim);
         Ok(self.shared.register(handle))
     }
@@ -218,9 +219,11 @@ impl FileStore {
     /// [`Error::Io`], [`Error::DuplicateId`]. What is wrong with the log is in the answer.
     pub fn stat(&self, id: &Text) -> Result<Option<Snapshot>> {
         match self.shared.folder_of(id) {
-            Ok(folder) => {
-                Snapshot::of_folder(&self.shared.disk, &folder, self.shared.options.limits).map(Some)
-            }
+            Ok(folder) => match Snapshot::of_folder(&self.shared.disk, &folder, self.shared.options.limits) {
+                // It vanished between the look into the folder and the look at the log.
+                Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
+                snapshot => snapshot.map(Some),
+            },
             Err(Error::NotFound { .. }) => {
                 Ok(self.shared.claims.pending(id).map(|pending| self.pending_snapshot(pending)))
             }

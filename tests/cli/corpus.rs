@@ -15,7 +15,7 @@ fn lines_of(path: &Path) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-fn logs_in(dir: &Path, begin: &str) -> Vec<PathBuf> {
+pub(crate) fn logs_in(dir: &Path, begin: &str) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = fs::read_dir(dir)
         .unwrap()
         .map(|entry| entry.unwrap().path())

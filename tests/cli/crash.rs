@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::common;
-use super::program::{Root, command, has_program, row, seslog};
+use super::program::{Chance, Root, command, has_program, row, seslog};
 
 const ENCODINGS: [&str; 3] = ["indexed", "zstd", "plain"];
 
@@ -18,24 +18,6 @@ const ENCODINGS: [&str; 3] = ["indexed", "zstd", "plain"];
 fn expect_rows(events: &[String]) {
     for (event, seq) in events.iter().zip(0..) {
         assert_eq!(format!("{event}\n"), row(seq), "event {seq}");
-    }
-}
-
-/// A small generator of numbers that differ from run to run.
-struct Chance(u64);
-
-impl Chance {
-    fn new() -> Self {
-        Self(
-            std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos() as u64 | 1,
-        )
-    }
-
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % end
     }
 }
 

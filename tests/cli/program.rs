@@ -237,6 +237,24 @@ pub(crate) fn expect_tree(dir: &Path, before: &[(PathBuf, Vec<u8>)]) {
     assert!(changed.is_empty(), "changed: {changed:?}");
 }
 
+/// A small generator of numbers that differ from run to run.
+pub(crate) struct Chance(u64);
+
+impl Chance {
+    pub(crate) fn new() -> Self {
+        Self(
+            std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos() as u64 | 1,
+        )
+    }
+
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % end
+    }
+}
+
 /// Whether a program can be started.
 pub(crate) fn has_program(name: &str) -> bool {
     let found = Command::new(name).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();

@@ -133,6 +133,16 @@ fn tell_causes(error: &Error) {
     }
 }
 
+/// A failure and its causes in one line, for those who read no stderr.
+pub(crate) fn summary(failure: &Failure) -> String {
+    match failure {
+        Failure::ClosedPipe => "nobody reads the output".to_owned(),
+        Failure::Usage(what) | Failure::Other { what, cause: None, .. } => what.clone(),
+        Failure::Other { what, cause: Some(cause), .. } => format!("{what}: {cause}"),
+        Failure::Store { error, .. } => chain(error),
+    }
+}
+
 /// An error and its causes in one line.
 pub(crate) fn chain(error: &Error) -> String {
     let mut text = error.to_string();

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use seslog::json::{Text, write_i64, write_string, write_text, write_u64};
+use seslog::json::{Text, write_i64, write_number, write_string, write_text, write_u64};
 
 /// An object that is being written.
 #[derive(Debug, Default)]
@@ -50,6 +50,12 @@ impl Object {
     /// A time.
     pub(crate) fn signed(&mut self, name: &str, value: i64) -> &mut Self {
         write_i64(self.name(name), value);
+        self
+    }
+
+    /// A number with a fraction.
+    pub(crate) fn real(&mut self, name: &str, value: f64) -> &mut Self {
+        write_number(self.name(name), value);
         self
     }
 

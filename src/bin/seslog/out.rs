@@ -205,6 +205,17 @@ pub(crate) fn human_time(unix_ms: i64) -> String {
     }
 }
 
+/// Milliseconds in the unit that suits them.
+pub(crate) fn human_duration(ms: i64) -> String {
+    let (sign, ms) = (if ms < 0 { "-" } else { "" }, ms.unsigned_abs());
+    match ms {
+        0..1000 => format!("{sign}{ms} ms"),
+        1000..60_000 => format!("{sign}{}.{} s", ms / 1000, ms % 1000 / 100),
+        60_000..3_600_000 => format!("{sign}{} min {:02} s", ms / 60_000, ms / 1000 % 60),
+        _ => format!("{sign}{} h {:02} min", ms / 3_600_000, ms / 60_000 % 60),
+    }
+}
+
 /// A count with its noun.
 pub(crate) fn counted(count: u64, one: &str, more: &str) -> String {
     if count == 1 { format!("1 {one}") } else { format!("{count} {more}") }
@@ -276,6 +287,23 @@ mod tests {
             (u64::MAX, "18446744 TB"),
         ] {
             assert_eq!(human_bytes(bytes), shown);
+        }
+    }
+
+    #[test]
+    fn durations_read_well_at_every_border() {
+        for (ms, shown) in [
+            (0, "0 ms"),
+            (-7, "-7 ms"),
+            (999, "999 ms"),
+            (1000, "1.0 s"),
+            (59_999, "59.9 s"),
+            (60_000, "1 min 00 s"),
+            (3_599_999, "59 min 59 s"),
+            (3_660_000, "1 h 01 min"),
+            (i64::MIN, "-2562047788015 h 12 min"),
+        ] {
+            assert_eq!(human_duration(ms), shown);
         }
     }
 

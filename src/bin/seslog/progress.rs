@@ -46,6 +46,16 @@ impl Progress {
         }
     }
 
+    /// Time went by: the bar appears when it should, and shows it.
+    pub(crate) fn tick(&mut self) {
+        if self.may_show && self.bar.is_none() && self.started.elapsed() >= PATIENCE {
+            self.bar = Some(self.draw());
+        }
+        if let Some(bar) = &self.bar {
+            bar.set_position(self.before);
+        }
+    }
+
     /// The present file, of `size` bytes, is done.
     pub(crate) fn file_done(&mut self, size: u64) {
         self.before = self.before.saturating_add(size);
