@@ -260,6 +260,17 @@ fn logs_with_lost_sectors_are_judged_alike() {
                     bad,
                 ));
             }
+            // A last sector that the file's end cuts short, and of which nothing landed.
+            let last = bytes.len() / 512 * 512;
+            for border in [last - 512, last] {
+                for part in (1..=10).filter(|part| border + part <= bytes.len()) {
+                    let cut = [&bytes[..border], &vec![0; part]].concat();
+                    let what = format!(
+                        "{encoding}, synced {synced}, {part} zeros behind the sector border {border}"
+                    );
+                    samples.push(Sample::new(what, encoding, cut));
+                }
+            }
             for zeros in [1, 7, 8, 63, 64, 500, 2000] {
                 let zeros = [&bytes[..], &vec![0; zeros]].concat();
                 samples.push(Sample::new(format!("{encoding}, zeros behind"), encoding, zeros));
