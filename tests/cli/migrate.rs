@@ -195,6 +195,18 @@ fn what_cannot_be_done_is_told_from_what_may_not() {
         assert_eq!(&fs::read(path).unwrap(), bytes, "{}", path.display());
     }
 
+    // A frame that was cut short is dropped, in the encoding that has frames; that is worth a word too.
+    let plain = plant(&root.path(), old_log("framed", 2).as_bytes());
+    let framed = plain.with_file_name("session.jsonl.zstd");
+    let paths = [plain.to_str().unwrap(), framed.to_str().unwrap()];
+    seslog(&["convert", paths[0], paths[1]], b"").expect(0);
+    fs::remove_file(&plain).unwrap();
+    let bytes = fs::read(&framed).unwrap();
+    fs::write(&framed, &bytes[..bytes.len() - 2]).unwrap();
+    let said = seslog(&["migrate", "--json", paths[1]], b"").expect(3).says("cut short").object();
+    assert_eq!((&said["outcome"], &said["isPrefix"]), (&"published".into(), &true.into()));
+    assert!(said["published"].as_str().unwrap().ends_with("session.v2.jsonl.zstd"));
+
     // A writer holds the session: another run may do better.
     let busy = plant(&root.path(), old_log("busy", 2).as_bytes());
     let lock = fs::File::create(busy.with_file_name("session.lock")).unwrap();

@@ -4,13 +4,16 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::ops::ControlFlow;
 
+use seslog::format::inventory::Inventory;
 use seslog::json::{Tape, Text};
-use seslog::row::{Check, Event, Header};
+use seslog::row::{Check, Event, Header, PhysicalRow};
 use seslog::store::LogFile;
 use seslog::store::layout::printable;
 use seslog::stream::{
     AssistantMessage, ChunkKind, Settlement, SettlementKind, StreamFault, StreamReader, Timing, Usage,
 };
+use seslog::units::{Generation, UnixMs};
+use seslog::{Error, Unsupported};
 
 use crate::bar::{Bar, Blocks};
 use crate::current;
@@ -106,6 +109,12 @@ impl Reader<'_> {
         let event = Event::read(line, Check::Envelope, &LIMITS).map_err(|fault| {
             Failure::new(format!("a converted row is none: {fault}"), "report this as a bug")
         })?;
+        // What must be understood and is not may change what an attempt means.
+        if let Some(event) = Inventory::of(Generation::CURRENT).unknown_event(&PhysicalRow::Event(event)) {
+            let event_type = printable(&event.event_type().to_text());
+            let reason = Unsupported::EventType { seq: event.seq().get(), event_type };
+            return Err(Error::FormatUnsupported { path: self.log.path().to_path_buf(), reason }.into());
+        }
         let kind = event.event_type().as_plain().and_then(SettlementKind::of_event);
         if let Some(kind) = kind {
             self.settlement(&event, kind)?;
@@ -191,8 +200,7 @@ impl Attempt {
 
     /// Milliseconds from the first chunk to the first token, and to the last chunk; negative where the clock stepped back.
     fn spans(&self) -> (Option<i64>, Option<i64>) {
-        let since_first =
-            |time: Option<seslog::units::UnixMs>| Some(time?.get().saturating_sub(self.timing.first?.get()));
+        let since_first = |time: Option<UnixMs>| Some(time?.get().saturating_sub(self.timing.first?.get()));
         (since_first(self.timing.first_token), since_first(self.timing.last))
     }
 
@@ -221,9 +229,9 @@ impl Attempt {
         let numbers = [
             ("time", Some(self.time)),
             ("stepTime", self.step_time),
-            ("startTime", timing.first.map(seslog::units::UnixMs::get)),
-            ("firstTokenTime", timing.first_token.map(seslog::units::UnixMs::get)),
-            ("endTime", timing.last.map(seslog::units::UnixMs::get)),
+            ("startTime", timing.first.map(UnixMs::get)),
+            ("firstTokenTime", timing.first_token.map(UnixMs::get)),
+            ("endTime", timing.last.map(UnixMs::get)),
             ("firstTokenMs", first_token_ms),
             ("firstTokenSinceStepMs", self.since_step()),
             ("durationMs", duration_ms),
