@@ -24,7 +24,7 @@ fn row(seq: u64) -> String {
     )
 }
 
-fn append(handle: &seslog::store::SessionHandle, seqs: std::ops::Range<u64>) -> Result<()> {
+fn append(handle: &seslog::store::FileHandle, seqs: std::ops::Range<u64>) -> Result<()> {
     let rows: Vec<String> = seqs.map(row).collect();
     let rows: Vec<&[u8]> = rows.iter().map(String::as_bytes).collect();
     handle.append(&rows)

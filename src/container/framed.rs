@@ -165,44 +165,63 @@ fn decode(
 
 /// Start of the next intact frame behind a damaged one that starts at `start` and, if the structure tells, ends at `end`.
 ///
-/// Frames that border on each other are tried first; then every place where the magic stands, most of which are none.
+/// Frames that border on each other are tried first; then every place where the magic stands, most of which are none. Each
+/// may cost a decompression, so a hostile file could make this take for ever: where that would be, what follows is taken for
+/// intact, which only ever refuses more.
 fn next_intact(
     source: &mut dyn Source,
     decoder: &mut Decoder,
     start: u64,
     end: Option<u64>,
 ) -> Result<Option<u64>, ReadError> {
+    let mut content = 0;
     let mut at = end;
     while let Some(start) = at.filter(|&at| at < source.size()) {
-        if is_intact(source, decoder, start)? {
+        if content > SEARCHED_CONTENT_MAX || is_intact(source, decoder, start, &mut content)? {
             return Ok(Some(start));
         }
         at = frame::walk(source, start).ok().map(|frame| frame.end);
     }
-    search(source, decoder, end.unwrap_or(start).max(start.saturating_add(1)))
+    search(source, decoder, end.unwrap_or(start).max(start.saturating_add(1)), content)
 }
 
-fn is_intact(source: &mut dyn Source, decoder: &mut Decoder, start: u64) -> Result<bool, ReadError> {
+/// Whether an intact frame starts at `start`. Adds the bytes that it decompressed to `content`.
+fn is_intact(
+    source: &mut dyn Source,
+    decoder: &mut Decoder,
+    start: u64,
+    content: &mut u64,
+) -> Result<bool, ReadError> {
     match frame::walk(source, start) {
         Ok(frame) if frame.has_checksum => {
             let limits = decoder.limits();
-            let whole = decode(decoder, source, &frame, false, limits)?.is_ok();
-            Ok(whole && !decoder.content().is_empty())
+            let decoded = decode(decoder, source, &frame, false, limits)?;
+            *content = content.saturating_add(decoder.content().len() as u64);
+            Ok(match decoded {
+                Ok(()) => !decoder.content().is_empty(),
+                // What it holds is not known, so it must not be cut off with what stands before it.
+                Err(fault) => fault.is_unsupported(),
+            })
         }
         Ok(_) | Err(ReadError::Bad { .. }) => Ok(false),
         Err(error) => Err(error),
     }
 }
 
-fn search(source: &mut dyn Source, decoder: &mut Decoder, from: u64) -> Result<Option<u64>, ReadError> {
+/// Places at which a search looks for an intact frame.
+const SEARCHED_MAX: u32 = 4096;
+/// Bytes that a search decompresses before it looks no further.
+const SEARCHED_CONTENT_MAX: u64 = 1 << 30;
+
+fn search(
+    source: &mut dyn Source,
+    decoder: &mut Decoder,
+    from: u64,
+    mut content: u64,
+) -> Result<Option<u64>, ReadError> {
     const PIECE: u64 = 256 << 10;
-    /// Each candidate may cost a decompression; a file that holds more than this many, or candidates of more content, is
-    /// hostile, and what follows is then taken for intact, which only ever refuses more.
-    const CANDIDATES_MAX: u32 = 4096;
-    const CONTENT_MAX: u64 = 1 << 30;
     let finder = memchr::memmem::Finder::new(&frame::MAGIC);
     let mut candidates = 0_u32;
-    let mut content = 0_u64;
     let mut at = from;
     while at < source.size() {
         let end = at.saturating_add(PIECE).saturating_add(3).min(source.size());
@@ -210,10 +229,10 @@ fn search(source: &mut dyn Source, decoder: &mut Decoder, from: u64) -> Result<O
         let hits: Vec<u64> = finder.find_iter(bytes).map(|hit| at.saturating_add(hit as u64)).collect();
         for hit in hits {
             candidates = candidates.saturating_add(1);
-            if candidates > CANDIDATES_MAX || content > CONTENT_MAX || is_intact(source, decoder, hit)? {
+            let gives_up = candidates > SEARCHED_MAX || content > SEARCHED_CONTENT_MAX;
+            if gives_up || is_intact(source, decoder, hit, &mut content)? {
                 return Ok(Some(hit));
             }
-            content = content.saturating_add(decoder.content().len() as u64);
         }
         at = at.saturating_add(PIECE);
     }

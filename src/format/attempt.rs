@@ -89,6 +89,11 @@ impl StreamWriter {
         &self.out
     }
 
+    /// Bytes written so far.
+    pub(super) fn len(&self) -> usize {
+        self.out.len().saturating_add(self.gaps.len())
+    }
+
     /// Bytes of memory in use.
     pub(super) fn memory(&self) -> usize {
         self.out.capacity().saturating_add(self.gaps.capacity()).saturating_add(self.scratch.capacity())

@@ -33,6 +33,11 @@ impl Held {
         self.events.is_empty()
     }
 
+    /// Bytes of text held.
+    pub(super) fn len(&self) -> usize {
+        self.text.len()
+    }
+
     /// Keeps an event that came from line `line`.
     pub(super) fn push(&mut self, event: &SourceEvent<'_>, kind: Kind, line: u64) {
         let row_at = self.text.len();

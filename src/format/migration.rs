@@ -22,7 +22,8 @@ use crate::units::Generation;
 /// Rows of the result go to the sink as soon as they are final. They form a valid log only if [`finish`](Self::finish)
 /// says so: a refusal may come as late as that, and then everything that was delivered has to be thrown away.
 ///
-/// Memory: the stream of the open attempt, the text of the events held behind it, 24 bytes for each stretch of events
+/// Memory: the stream of the open attempt and the text of the events held behind it, together at most
+/// [`Limits::row_bytes_max`], 24 bytes for each stretch of events
 /// that kept their distance (about one for each attempt), and what the checks of relationships remember: 32 bytes a
 /// message, ids of commands, retries and nested dispatches. v0 adds the ids of messages. Nothing else grows with the log.
 ///
@@ -56,7 +57,7 @@ pub struct Migration {
     stored: Generation,
     target_header: Header,
     cut: u64,
-    nesting_max: u32,
+    limits: Limits,
     line: u64,
     acceptance: Acceptance,
     tape: Tape,
@@ -113,12 +114,12 @@ impl Migration {
             stored: generation,
             target_header,
             cut,
-            nesting_max: limits.nesting_max,
+            limits: *limits,
             line: 1,
             acceptance: Acceptance::new(recovery),
             tape: Tape::default(),
             sources: SeqList::default(),
-            to_v2: ToV2::new(header, to_v1.is_some(), target),
+            to_v2: ToV2::new(header, to_v1.is_some(), target, limits),
             to_v1,
             refusal: None,
         })
@@ -207,13 +208,16 @@ impl Migration {
 
     fn push_line(&mut self, line: &[u8], sink: &mut RowSink<'_>) -> Result<(), Refusal> {
         let number = self.line;
+        if u64::try_from(line.len()).is_ok_and(|bytes| bytes >= self.limits.row_bytes_max) {
+            return self.acceptance.unreadable(number, "the line is longer than a row may be");
+        }
         if let Some(deltas) = Deltas::read(line)
             && self.acceptance.take(deltas.seq0, deltas.last_seq)
         {
             return self.to_v2.deltas(&deltas, sink).map_err(|refusal| refusal.at_line(number));
         }
         if let Some(written) = WrittenChunk::read(line)
-            && let Ok(chunk) = self.tape.parse(written.chunk, self.nesting_max.saturating_sub(2))
+            && let Ok(chunk) = self.tape.parse(written.chunk, self.limits.nesting_max.saturating_sub(2))
             && Inventory::v1().is_chunk(chunk, Place { generation: Generation::V1, seq: written.seq })
             && self.acceptance.take(written.seq, written.seq)
         {
@@ -221,7 +225,7 @@ impl Migration {
             let taken = self.to_v2.written_chunk(&written, &event, sink);
             return taken.map_err(|refusal| refusal.at_line(number));
         }
-        let row = match self.tape.parse(line, self.nesting_max) {
+        let row = match self.tape.parse(line, self.limits.nesting_max) {
             Ok(row) => row,
             Err(error) => {
                 let why = match error.kind {

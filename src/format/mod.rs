@@ -11,6 +11,8 @@ mod object;
 mod physical;
 mod refusal;
 mod relations;
+#[cfg(test)]
+mod relations_tests;
 mod restore;
 mod seqs;
 mod session_rules;

@@ -16,6 +16,7 @@ use super::target::{RowSink, Target};
 use super::v1::{self, ChunkEnvelope, ChunkEvent};
 use super::written::{Deltas, WrittenChunk};
 use crate::json::{Node, Number, Str, Text};
+use crate::limits::Limits;
 use crate::row::{Header, Seeding};
 
 /// An event of the source, its old forms renewed.
@@ -41,6 +42,8 @@ pub(super) struct ToV2 {
     inherited_below: u64,
     session: Text,
     attempt: Attempt,
+    /// Most bytes that the open attempt and the events behind it may take: what a row may have.
+    bytes_max: u64,
     is_open: bool,
     held: Held,
     turn: Option<u64>,
@@ -54,7 +57,7 @@ pub(super) struct ToV2 {
 
 impl ToV2 {
     /// The step for the log of `header`, which is v0 or v1; `is_checked` if its payloads were checked before.
-    pub(super) fn new(header: &Header, is_checked: bool, target: Target) -> Self {
+    pub(super) fn new(header: &Header, is_checked: bool, target: Target, limits: &Limits) -> Self {
         let cut = match header.seeding() {
             Seeding::Counted(cut) => Some(cut),
             _ => None,
@@ -65,6 +68,7 @@ impl ToV2 {
             inherited_below: inherited_below(header),
             session: header.id().clone(),
             attempt: Attempt::default(),
+            bytes_max: limits.row_bytes_max,
             is_open: false,
             held: Held::default(),
             turn: None,
@@ -119,7 +123,7 @@ impl ToV2 {
             }
             _ if self.is_open => {
                 self.held.push(event, kind, line);
-                Ok(())
+                self.check_size()
             }
             _ => self.emitter.source(event, kind, data, Settled::No, sink),
         }
@@ -152,7 +156,16 @@ impl ToV2 {
         self.join(envelope.turn, envelope.step, event.seq, sink)?;
         let chunk = envelope.chunk(event.seq)?;
         self.attempt.push_chunk(event.seq, &chunk);
-        Ok(())
+        self.check_size()
+    }
+
+    /// Refuses an attempt that no reader would take as one row.
+    fn check_size(&self) -> Result<(), Refusal> {
+        let bytes = self.attempt.stream.len().saturating_add(self.held.len());
+        if u64::try_from(bytes).is_ok_and(|bytes| bytes <= self.bytes_max) {
+            return Ok(());
+        }
+        Err(refuse(Code::AttemptTooLarge, Detail::Stricter("no reader would take it as one row")))
     }
 
     /// Takes a packed row.
@@ -160,7 +173,7 @@ impl ToV2 {
         self.last_time = run.last_time;
         self.join_row((run.turn, run.step), (run.seq0, run.last_seq), true, sink)?;
         self.attempt.push_run(run);
-        Ok(())
+        self.check_size()
     }
 
     /// Takes deltas as the original writes them.
@@ -168,7 +181,7 @@ impl ToV2 {
         self.last_time = deltas.last_time;
         self.join_row((deltas.turn, deltas.step), (deltas.seq0, deltas.last_seq), deltas.is_packed, sink)?;
         self.attempt.push_deltas(deltas);
-        Ok(())
+        self.check_size()
     }
 
     /// Takes a chunk event as the original writes it, its chunk checked.
@@ -181,7 +194,7 @@ impl ToV2 {
         self.last_time = written.time;
         self.join_row((written.turn, written.step), (written.seq, written.seq), false, sink)?;
         self.attempt.push_chunk(written.seq, event);
-        Ok(())
+        self.check_size()
     }
 
     /// Makes room in the open attempt for chunks `first..=last`, which the cut may not part.

@@ -5,3 +5,4 @@ pub mod migrate;
 pub mod open_bytes;
 pub mod range;
 pub mod row;
+pub mod stream;

@@ -41,6 +41,8 @@ pub(crate) struct Appender {
     judged: Option<Tail>,
     /// Bytes behind the last sync that went well.
     unsynced: u64,
+    /// Appends were accepted that no sync is known to have covered.
+    has_unsynced: bool,
     poisoned: bool,
     out: Vec<u8>,
     write_content: usize,
@@ -86,6 +88,7 @@ impl Appender {
             left,
             judged,
             unsynced: 0,
+            has_unsynced: false,
             poisoned: false,
             out: Vec::new(),
             write_content: WRITE_CONTENT,
@@ -144,9 +147,15 @@ impl Appender {
             self.poisoned = true;
             return synced;
         }
-        self.unsynced = 0;
-        self.writer.accept(true);
+        self.is_durable();
         Ok(())
+    }
+
+    /// All bytes of the file that were accepted are on the disk.
+    fn is_durable(&mut self) {
+        self.unsynced = 0;
+        self.has_unsynced = false;
+        self.writer.accept(true);
     }
 
     /// Whether a failure left the file in a state that is not known.
@@ -156,7 +165,7 @@ impl Appender {
 
     /// Whether appends were accepted that no sync is known to have covered.
     pub(crate) fn has_unsynced(&self) -> bool {
-        self.unsynced > 0
+        self.has_unsynced
     }
 
     /// Compares the disk with what was left. Before the first write of this process it also repairs the end, and makes sure
@@ -242,7 +251,8 @@ impl Appender {
         match now {
             Ok(_) => {
                 self.left = written;
-                self.writer.accept(self.unsynced == 0);
+                self.has_unsynced = self.unsynced > 0;
+                self.writer.accept(!self.has_unsynced);
                 Ok(())
             }
             Err(error) => {
@@ -296,6 +306,7 @@ impl Appender {
             write_at: written.size.saturating_sub(self.out.len() as u64),
         })?;
         self.unsynced = 0;
+        self.has_unsynced = false;
         Ok(())
     }
 
@@ -319,8 +330,10 @@ impl Appender {
         }
         self.file.truncate(before.size).map_err(io("taking a failed write back from"))?;
         self.file.sync_all().map_err(io("syncing"))?;
-        self.unsynced = 0;
-        self.writer.accept(true);
+        // Behind a sync that failed, one that succeeds says nothing of what the first was to cover.
+        if !failed.by_sync {
+            self.is_durable();
+        }
         Ok(())
     }
 
@@ -350,7 +363,7 @@ impl Left {
 
 /// Calls `each` with the rows of `batch`, at most `content_max` bytes at a time, but never less than a row; the last call is
 /// told that it is.
-fn each_piece<E>(
+pub(crate) fn each_piece<E>(
     batch: &Batch<'_>,
     content_max: usize,
     each: &mut dyn FnMut(&Batch<'_>, bool) -> Result<(), E>,

@@ -6,7 +6,7 @@ use seslog::Result;
 use seslog::container::Encoding;
 use seslog::json::Text;
 use seslog::row::Header;
-use seslog::store::{Durability, SessionHandle, StoreOptions};
+use seslog::store::{Durability, FileHandle, StoreOptions};
 use seslog::units::{Generation, UnixMs};
 
 pub(crate) const CREATED_AT: i64 = 1_700_000_000_000;
@@ -59,17 +59,17 @@ pub(crate) fn fat_rows_by(by: &str, seqs: Range<u64>, noise: usize) -> Vec<Strin
         .collect()
 }
 
-pub(crate) fn append(handle: &SessionHandle, rows: &[String]) -> Result<()> {
+pub(crate) fn append(handle: &FileHandle, rows: &[String]) -> Result<()> {
     let rows: Vec<&[u8]> = rows.iter().map(String::as_bytes).collect();
     handle.append(&rows)
 }
 
 /// All events that a handle reads.
-pub(crate) fn read_all(handle: &SessionHandle) -> Result<Vec<String>> {
+pub(crate) fn read_all(handle: &FileHandle) -> Result<Vec<String>> {
     read(handle, 0, u64::MAX)
 }
 
-pub(crate) fn read(handle: &SessionHandle, offset: u64, length: u64) -> Result<Vec<String>> {
+pub(crate) fn read(handle: &FileHandle, offset: u64, length: u64) -> Result<Vec<String>> {
     let events = handle.read(offset, length)?;
     let text = |row: &[u8]| String::from_utf8(row.to_vec()).expect("rows are stored as text");
     Ok(events.rows().map(text).collect())

@@ -8,7 +8,7 @@ use seslog::Result;
 use seslog::container::Encoding;
 use seslog::container::disk::fault::{CrashPolicy, Failure, FaultDisk, FileLoss, NameLoss};
 use seslog::json::Text;
-use seslog::store::{FileStore, SessionHandle, Verdict};
+use seslog::store::{FileHandle, FileStore, Verdict};
 
 use crate::common::sessions::append;
 use crate::image::{Found, ID, Journal, append_more, check, fresh, judge, log_path, store_on};
@@ -38,7 +38,7 @@ impl Run<'_> {
     }
 
     /// Appends `rows`, which are acknowledged once this returns.
-    pub(crate) fn append(&mut self, handle: &SessionHandle, rows: Vec<String>) -> Result<()> {
+    pub(crate) fn append(&mut self, handle: &FileHandle, rows: Vec<String>) -> Result<()> {
         self.journal.inflight.extend(rows.iter().cloned());
         append(handle, &rows)?;
         self.acknowledge();

@@ -80,7 +80,8 @@ pub(crate) fn code_of(message: &str) -> (&'static str, &'static str) {
     {
         return ("decode", "packed-row");
     }
-    if text.starts_with("sourceEventSeqs") {
+    let own_seq = text.starts_with("released Session row") && has("seq must be");
+    if own_seq || text.starts_with("sourceEventSeqs") {
         return ("decode", "provenance-form");
     }
     if has("inheritedEventCount exceeds") {
@@ -144,6 +145,8 @@ pub(crate) fn code_of(message: &str) -> (&'static str, &'static str) {
         "delivery-session"
     } else if has("does not match an open turn and step") {
         "relation-step"
+    } else if has("replacement is outside an open turn") {
+        "relation-tool"
     } else if has("compaction") || has("shadowedSeqs") {
         "relation-compaction"
     } else if has("surfaceOp marker") || has("current surface") || has("shadows") || has("replacement") {

@@ -8,7 +8,7 @@ use seslog::Error;
 use seslog::format::inventory::Inventory;
 use seslog::row::{Draft, RowFault};
 use seslog::store::layout::printable;
-use seslog::store::{Durability, FileStore, SessionHandle, StoreOptions};
+use seslog::store::{Durability, FileHandle, FileStore, StoreOptions};
 use seslog::units::{Generation, Seq};
 
 use crate::failure::{Done, Failure, Outcome};
@@ -66,7 +66,7 @@ pub(crate) fn run(root: &Root, args: &Args) -> Done {
 }
 
 /// Opens the session for writing, by its place: a file that was named must be its folder's current log.
-fn open(root: &Root, target: &Target, options: StoreOptions) -> Result<Arc<SessionHandle>, Failure> {
+fn open(root: &Root, target: &Target, options: StoreOptions) -> Result<Arc<FileHandle>, Failure> {
     let path = target.log_path()?;
     let store: FileStore = root.store_with(options);
     let folder = match target.session_folder() {
@@ -121,7 +121,7 @@ struct Total {
     next_seq: u64,
 }
 
-fn copy(handle: &SessionHandle, args: &Args) -> Result<Total, Failure> {
+fn copy(handle: &FileHandle, args: &Args) -> Result<Total, Failure> {
     let mut input = io::stdin().lock();
     let mut out = Out::new();
     let mut total = Total { appended: 0, next_seq: handle.next_seq().unwrap_or(0) };
@@ -218,7 +218,7 @@ impl Batch {
         Ok(())
     }
 
-    fn append(&self, handle: &SessionHandle) -> Result<(), Failure> {
+    fn append(&self, handle: &FileHandle) -> Result<(), Failure> {
         let mut start = 0;
         let rows: Vec<&[u8]> = self
             .ends
