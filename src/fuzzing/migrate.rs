@@ -52,9 +52,9 @@ pub fn fuzz_migrate(data: &[u8]) {
         Restore::new(&header_line, Recovery::Strict, Validation::Transformed, &limits).expect("a v2 header");
     let mut verifier = Verifier::new(&header, PayloadCheck::Messages, &limits).expect("a v2 header");
     let mut tape = Tape::default();
-    let mut read_back = 0;
+    let mut read_back = 0_u64;
     let mut count = |_: &TargetRow<'_>| {
-        read_back += 1;
+        read_back = read_back.saturating_add(1);
         ControlFlow::Continue(())
     };
     let mut cites_twice = false;

@@ -284,7 +284,7 @@ fn append_then_flush(run: &mut Run<'_>) -> Result<()> {
     let options = options_on_flush(run.encoding);
     let store = FileStore::on_disk(Arc::new(run.disk.clone()), ROOT, options);
     let handle = store.open(&Text::from(ID), SessionAccess::Write)?;
-    let mut lazily = |run: &mut Run<'_>, rows: Vec<String>| {
+    let lazily = |run: &mut Run<'_>, rows: Vec<String>| {
         run.journal.inflight.extend(rows.iter().cloned());
         append(&handle, &rows)
     };
