@@ -3,7 +3,6 @@
 mod attempt;
 pub mod catalog;
 mod emit;
-mod fingerprint;
 mod held;
 pub mod inventory;
 mod migration;
@@ -12,9 +11,8 @@ mod physical;
 mod refusal;
 mod relations;
 mod restore;
-mod seqs;
+mod seq_map;
 mod session_rules;
-mod surface;
 mod target;
 mod tools;
 mod v0;

@@ -15,10 +15,9 @@ use std::collections::{HashMap, HashSet};
 
 use super::inventory::Kind;
 use super::refusal::Code;
-use super::seqs::SeqList;
-use super::surface::{Surface, SurfaceOp};
 use super::tools::{Dispatches, StepCalls};
 use crate::json::{Node, Number, Str, Text};
+use crate::session::{SeqList, Surface, SurfaceOp};
 
 /// One event of a v2 log as the checker sees it: all references in the coordinates of that log.
 #[derive(Clone, Copy, Debug)]

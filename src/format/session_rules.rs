@@ -2,11 +2,10 @@
 //!
 //! Spec: `format-spec/06-migration.md`, "Installed session".
 
-use super::fingerprint::{Fingerprint, Fingerprints};
 use super::inventory::Kind;
 use super::relations::View;
-use super::surface::SurfaceOp;
 use crate::json::Node;
+use crate::session::{Fingerprint, Fingerprints, SurfaceOp};
 
 /// The checker. It takes events whose relationships hold. 24 bytes of memory for each tool result.
 #[derive(Debug, Default)]

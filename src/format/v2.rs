@@ -5,10 +5,9 @@
 use super::inventory::{Inventory, Kind, Reference, ReferenceForm};
 use super::physical::Envelope;
 use super::relations::{Inherited, PayloadRefs, View};
-use super::seqs::{SeqList, SourceRules};
-use super::surface::SurfaceOp;
 use crate::json::{Node, Number, Str};
 use crate::row::{Header, Seeding};
+use crate::session::{SeqList, SourceRules, SurfaceOp};
 
 /// Reads v2 rows into the form that the checks take; keeps its memory between them.
 #[derive(Debug)]

@@ -3,5 +3,13 @@
 //! Knows events and their payloads, not files or encodings.
 
 mod closers;
+mod fingerprint;
+mod kind;
+mod seqs;
+mod surface;
 
 pub use closers::OpenTurn;
+pub(crate) use fingerprint::{Fingerprint, Fingerprints};
+pub use kind::Kind;
+pub(crate) use seqs::{SeqList, SourceRules};
+pub(crate) use surface::{Surface, SurfaceOp};

@@ -12,7 +12,6 @@
 //!
 //! Spec: `format-spec/06-migration.md`, "Frozen generations".
 
-mod kind;
 mod mismatch;
 mod notation;
 mod program;
@@ -26,9 +25,9 @@ use self::notation::{Form, Schema};
 use self::program::{CheckId, CompileError, Compiler, Program};
 use crate::json::Node;
 
-pub use self::kind::Kind;
 pub use self::mismatch::Mismatch;
 pub use self::program::Place;
+pub use crate::session::Kind;
 
 const V1_SCHEMA: &str = include_str!("v1.schema");
 const V2_SCHEMA: &str = include_str!("v2.schema");
