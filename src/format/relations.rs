@@ -165,7 +165,7 @@ impl Relations {
         let data = event.data;
         if event.kind.is_surface() {
             let applied = self.surface.apply(event.seq, event.surface_op, event.sources);
-            applied.map_err(|fault| (Code::RelationSurface, fault.0))?;
+            applied.map_err(|fault| (Code::RelationSurface, fault.rule()))?;
         }
         match event.kind {
             Kind::TurnStart => self.turn_start(event),
