@@ -1,6 +1,8 @@
 //! Lists of seqs, kept as runs.
 
 use crate::json::{Node, Number, write_u64};
+use crate::row::{RangeFault, range};
+use crate::units::Seq;
 
 /// A list of seqs in its written order, kept as runs of consecutive numbers.
 ///
@@ -76,6 +78,15 @@ impl SeqList {
             return None;
         }
         (rules == SourceRules::Counted || self.is_below(own) && self.is_unique()).then_some(())
+    }
+
+    /// Reads the member's text of an event whose row was read: unique seqs before `own`.
+    pub(crate) fn read_stored(&mut self, text: &str, own: Seq) -> Result<(), RangeFault> {
+        self.clear();
+        for run in range::ranges(text, own)? {
+            self.push_run(run.start, run.end.saturating_sub(1));
+        }
+        Ok(())
     }
 
     /// Reads a list of plain counts.
