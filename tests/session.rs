@@ -788,7 +788,8 @@ fn naive(log: &Log) -> (Vec<u64>, u64) {
 fn r029_append_fold_and_seed_agree_on_every_log() {
     let (mut sound, mut broken) = (0, 0);
     for seed in 0..400 {
-        let shape = Shape { events: 120, chunks: false, markers: false, broken_one_in: 150 };
+        let shape =
+            Shape { events: 120, chunks: false, markers: false, opaque: seed % 4 == 0, broken_one_in: 150 };
         let rows = generate::rows(seed, shape);
         // Rows that are none are refused before anybody folds them.
         let log = match try_log(&rows) {
@@ -881,7 +882,10 @@ fn r031_a_message_without_content_is_a_node_and_no_message() {
 #[test]
 fn r032_what_is_no_message_never_changes_the_messages() {
     for seed in 0..60 {
-        let rows = generate::rows(seed, Shape { events: 60, chunks: false, markers: true, broken_one_in: 0 });
+        let rows = generate::rows(
+            seed,
+            Shape { events: 60, chunks: false, markers: true, opaque: seed % 4 == 0, broken_one_in: 0 },
+        );
         let derived = derive_messages(v2(), &log(&rows)).unwrap();
         let derived: Vec<&str> = derived.iter().collect();
         // The same log with other events between, and every seq moved along.
@@ -927,7 +931,7 @@ fn r032_messages_asked_for_at_any_time_are_those_of_the_whole_log() {
     for seed in 0..60 {
         let rows = generate::rows(
             1000 + seed,
-            Shape { events: 80, chunks: false, markers: false, broken_one_in: 0 },
+            Shape { events: 80, chunks: false, markers: false, opaque: seed % 4 == 0, broken_one_in: 0 },
         );
         let session = fresh();
         let mut dice = Dice::new(seed);
@@ -1147,8 +1151,10 @@ fn r043_ids_and_texts_of_closing_results_are_these() {
 #[test]
 fn r044_a_log_with_its_closers_needs_none_and_can_be_restored() {
     for seed in 0..200 {
-        let mut rows =
-            generate::rows(5000 + seed, Shape { events: 50, chunks: false, markers: true, broken_one_in: 0 });
+        let mut rows = generate::rows(
+            5000 + seed,
+            Shape { events: 50, chunks: false, markers: true, opaque: seed % 4 == 0, broken_one_in: 0 },
+        );
         let closing = closers(&rows);
         rows.extend(closing);
         assert!(closers(&rows).is_empty(), "log {seed}");

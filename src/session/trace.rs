@@ -20,7 +20,7 @@ pub struct Trace {
     step: Option<u64>,
     next_turn: u64,
     next_step: u64,
-    /// Calls that were recorded in the open step.
+    /// Calls that were recorded in the open step and have no result yet.
     calls: HashSet<Text>,
 }
 
@@ -49,8 +49,8 @@ pub enum TraceFault {
     /// No step is open, or another one.
     #[error("it does not belong to the open step")]
     NotInStep,
-    /// A result of a call that was not recorded in its step.
-    #[error("its call was not recorded in this step")]
+    /// A result of a call that was not recorded in its step, or has a result already.
+    #[error("no call of this step waits for it")]
     NoCall,
 }
 
@@ -131,7 +131,7 @@ impl Trace {
             Kind::ToolResult => {
                 ensure(in_step, TraceFault::NotInStep)?;
                 let id = text(data.get("message").and_then(|message| message.get("source")), "callId");
-                let called = id.is_some_and(|id| self.calls.contains(&id));
+                let called = id.is_some_and(|id| self.calls.remove(&id));
                 ensure(called || is_not_started(data), TraceFault::NoCall)?;
             }
             Kind::RequestHeader | Kind::RequestContext => ensure(self.turn.is_some(), TraceFault::NotInTurn)?,

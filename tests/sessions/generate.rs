@@ -36,6 +36,8 @@ pub(crate) struct Shape {
     pub(crate) chunks: bool,
     /// Whether there may be a `session/end-seed`, which cannot be appended.
     pub(crate) markers: bool,
+    /// Whether events that nobody knows may carry members of the surface.
+    pub(crate) opaque: bool,
     /// One in this many events breaks a rule; 0 for none.
     pub(crate) broken_one_in: usize,
 }
@@ -284,8 +286,10 @@ impl Maker {
             1 if self.shape.markers => self.push("session/end-seed", "{}", ""),
             2 => {
                 // Opaque to whoever does not know it, whatever it carries.
-                let carried =
-                    self.dice.pick(&["", APPEND, r#","surfaceOp":{"op":"replace","start":0,"end":0}"#]);
+                let carried = match self.shape.opaque {
+                    true => self.dice.pick(&[APPEND, r#","surfaceOp":{"op":"replace","start":0,"end":0}"#]),
+                    false => "",
+                };
                 self.push(
                     "plugin/of-others",
                     r#"{"n":[1,{"x":null}]}"#,
@@ -345,4 +349,63 @@ impl Maker {
         // What of this is sound has changed the surface; the log ends here, so nobody needs to know how.
         self.shape.events = self.rows.len();
     }
+}
+
+/// Events of the types that the trace speaks of, as type and payload, each fitting what came before or not. A rewritten
+/// result has no payload here: which one it rewrites is for the live log to say.
+pub(crate) fn trace(seed: u64, events: usize) -> Vec<(&'static str, String)> {
+    let mut dice = Dice::new(seed);
+    let (mut turn, mut step) = (1, 1);
+    (0..events)
+        .map(|_| {
+            let place = |turn: usize, step: usize| format!(r#""turn":{turn},"step":{step}"#);
+            // Mostly the numbers that are due or open, and now and then others.
+            let (t, s) = match dice.below(12) {
+                0 => (turn + 1, step),
+                1 => (turn, step + 1),
+                2 => (turn.max(2) - 1, step),
+                _ => (turn, step),
+            };
+            let at = place(t, s);
+            let id = dice.pick(&["a", "b", "c"]);
+            match dice.below(15) {
+                0 | 1 => ("turn/start", format!(r#"{{"turn":{t}}}"#)),
+                2 => {
+                    (turn, step) = if dice.one_in(2) { (turn + 1, 1) } else { (turn, step) };
+                    ("turn/end", format!(r#"{{"turn":{t},"reason":{{"kind":"completed"}}}}"#))
+                }
+                3 | 4 => ("step/start", format!("{{{at}}}")),
+                5 => {
+                    step += usize::from(dice.one_in(2));
+                    ("step/end", format!("{{{at}}}"))
+                }
+                6 => {
+                    let data = super::assistant("m", &[id]);
+                    ("assistant/message", data.replace(r#""turn":1,"step":1"#, &at))
+                }
+                7 | 8 => ("tool/call", super::call(id).replace(r#""turn":1,"step":1"#, &at)),
+                9 | 10 => {
+                    let data = super::result(id, "long").replace(r#""turn":1,"step":1"#, &at);
+                    let error = r#""error":{"name":"E","code":"TOOL_NOT_STARTED"}"#;
+                    let data = match dice.below(4) {
+                        0 => data.replace(r#""isError":false"#, r#""isError":true"#),
+                        1 => data.replace(r#","meta""#, &format!(r#",{error},"meta""#)),
+                        2 => {
+                            let data = data.replace(r#""isError":false"#, r#""isError":true"#);
+                            data.replace(r#","meta""#, &format!(r#",{error},"meta""#))
+                        }
+                        _ => data,
+                    };
+                    ("tool/result", data)
+                }
+                11 => ("rewrite", String::new()),
+                12 => (
+                    "request/header",
+                    r#"{"header":{"config":{"provider":"p","model":"m"}},"reason":"initial"}"#.to_owned(),
+                ),
+                13 => ("request/context", r#"{"provider":"p","model":"m"}"#.to_owned()),
+                _ => ("user/message", super::user("u")),
+            }
+        })
+        .collect()
 }
