@@ -18,7 +18,6 @@
 mod attempt;
 pub mod catalog;
 mod emit;
-mod fingerprint;
 mod held;
 pub mod inventory;
 mod migration;
@@ -29,9 +28,8 @@ mod relations;
 #[cfg(test)]
 mod relations_tests;
 mod restore;
-mod seqs;
+mod seq_map;
 mod session_rules;
-mod surface;
 mod target;
 mod tools;
 pub mod upload;

@@ -12,7 +12,6 @@
 //!
 //! Spec: `format-spec/06-migration.md`, "Frozen generations", and `format-spec/07-inventory.md`.
 
-mod kind;
 mod mismatch;
 mod notation;
 mod program;
@@ -28,9 +27,9 @@ use crate::json::{Node, Str};
 use crate::row::{self, PhysicalRow};
 use crate::units::Generation;
 
-pub use self::kind::Kind;
 pub use self::mismatch::Mismatch;
 pub use self::program::Place;
+pub use crate::session::Kind;
 
 const V1_SCHEMA: &str = include_str!("../../../format-spec/inventory/v1.schema");
 const V2_SCHEMA: &str = include_str!("../../../format-spec/inventory/v2.schema");
