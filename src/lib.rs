@@ -10,7 +10,7 @@
 //! | [`container`] | bytes: frames, trailers, lines, files, torn tails | JSON, sessions |
 //! | [`row`] | one line as a borrowed row | files |
 //! | [`stream`] | assistant streams inside their settlements | rows, files |
-//! | [`format`] | generations, their inventories, migrations | where files live |
+//! | [`format`](mod@format) | generations, their inventories, migrations | where files live |
 //! | [`store`] | sessions: create, open, stat, list; publication, locks, repair | screens |
 //!
 //! Each layer uses only those above it in this table.

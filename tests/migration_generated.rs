@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use migrations::generate;
-use seslog::format::{Refusal, Restore, Restored, TargetRow, Validation};
+use seslog::format::{Code, Migration, Refusal, Restore, Restored, TargetRow, Validation};
 use seslog::limits::Limits;
-use seslog::row::Recovery;
+use seslog::row::{Header, Recovery};
 use seslog::units::Generation;
 
 /// Restores a log of any generation to the text of a current one.
@@ -96,4 +96,36 @@ fn a_refusal_stands_and_a_sink_may_stop() {
         assert!(delivered <= 3, "nothing comes after a break");
     }
     assert!(stopped > 0);
+}
+
+#[test]
+fn an_attempt_that_no_row_can_hold_is_refused() {
+    let header = br#"{"type":"session","version":1,"id":"s","createdAt":5,"delegationDepth":0}"#;
+    let mut limits = Limits::DEFAULT;
+    limits.row_bytes_max = 1000;
+    let header = Header::parse(header, &limits).expect("a header");
+    let chunk = |seq: u64| {
+        format!(
+            r#"{{"type":"assistant/chunk","seq":{seq},"time":1,"data":{{"turn":1,"step":1,"chunk":{}}}}}"#,
+            r#"{"type":"text-delta","index":0,"text":"0123456789"}"#
+        )
+    };
+    let note =
+        |seq: u64| format!(r#"{{"type":"feedback/record","seq":{seq},"time":1,"data":{{"text":"x"}}}}"#);
+    let rows: [&dyn Fn(u64) -> String; 2] = [&chunk, &note];
+    for (kind, row) in rows.into_iter().enumerate() {
+        let mut migration = Migration::new(&header, Recovery::Strict, &limits).expect("an older log");
+        let mut sink = |_: &TargetRow<'_>| ControlFlow::Continue(());
+        let _ = migration.push(chunk(0).as_bytes(), &mut sink).expect("it fits");
+        let refusal = (1..100).find_map(|seq| migration.push(row(seq).as_bytes(), &mut sink).err());
+        let refusal = refusal.expect("it does not fit for ever");
+        assert_eq!(refusal.code(), Code::AttemptTooLarge, "case {kind}");
+        assert!(migration.memory() < 10_000);
+    }
+    let long =
+        format!(r#"{{"type":"feedback/record","seq":0,"time":1,"data":{{"text":"{}"}}}}"#, "x".repeat(1000));
+    let mut migration = Migration::new(&header, Recovery::Strict, &limits).expect("an older log");
+    let mut sink = |_: &TargetRow<'_>| ControlFlow::Continue(());
+    let refusal = migration.push(long.as_bytes(), &mut sink).expect_err("it is too long");
+    assert_eq!(refusal.code(), Code::JsonInvalid);
 }

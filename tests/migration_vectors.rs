@@ -100,3 +100,29 @@ fn every_header_is_classified() {
         assert_eq!(written.as_ref(), expected.get("header"), "{name}");
     }
 }
+
+#[test]
+fn the_log_between_the_steps_converts_to_the_same() {
+    let mut compared = 0;
+    for entry in fs::read_dir(vectors()).expect("vectors") {
+        let folder = entry.expect("an entry").path();
+        let Ok(between) = fs::read(folder.join("intermediate.v1.jsonl")) else { continue };
+        let result = migrations::migrate(&between, Recovery::Strict).expect("it migrates");
+        let expected = fs::read(folder.join("expected.jsonl")).expect("a result");
+        assert!(result == expected, "{}", folder.display());
+        compared += 1;
+    }
+    assert_eq!(compared, 21, "v0 vectors that migrate");
+}
+
+#[test]
+fn a_result_is_a_current_log() {
+    let mut current = 0;
+    for entry in fs::read_dir(vectors()).expect("vectors") {
+        let Ok(result) = fs::read(entry.expect("an entry").path().join("expected.jsonl")) else { continue };
+        let (header, _) = migrations::split_line(&result);
+        assert!(matches!(classify(header, &Limits::DEFAULT), Classified::Current(_)));
+        current += 1;
+    }
+    assert_eq!(current, 82);
+}

@@ -4,10 +4,16 @@
 
 #[path = "spec_vectors/build.rs"]
 mod build;
+#[path = "spec_vectors/calls.rs"]
+mod calls;
 #[path = "spec_vectors/cases/mod.rs"]
 mod cases;
+#[path = "spec_vectors/closing.rs"]
+mod closing;
 #[path = "spec_vectors/hex.rs"]
 mod hex;
+#[path = "spec_vectors/inventory.rs"]
+mod inventory;
 #[path = "spec_vectors/markdown.rs"]
 mod markdown;
 #[path = "spec_vectors/migration.rs"]

@@ -5,7 +5,7 @@
 use super::Encoding;
 use super::fault::{Fault, ReadError};
 use super::frame;
-use super::indexed::{Walk, last_trailer};
+use super::indexed::{Hop, Walk, WalkStop, last_trailer};
 use super::read::check_lines;
 use super::source::Source;
 use super::zstd::Decoder;
@@ -27,6 +27,9 @@ pub struct Probe {
     pub header: Vec<u8>,
     /// What stands at the end.
     pub last: Last,
+    /// Bytes before the last record that no sync is known to have covered and that were not looked at: if the power went
+    /// during a large append, they may be damaged although its end is not. Else 0.
+    pub unproved: u64,
 }
 
 /// The end of a log as its last bytes show it.
@@ -86,8 +89,9 @@ fn indexed(source: &mut dyn Source, limits: Limits) -> Result<Probe, ReadError> 
     let mut decoder = Decoder::new(limits);
     let frame = first.frame.ok_or(ReadError::bad(0, Fault::HeaderLine))?;
     let header = decode(source, &mut decoder, &frame, true, limits)?.to_vec();
-    let last = indexed_tail(source, &walk, &mut decoder, limits).or_else(unclear)?;
-    Ok(Probe { header, last })
+    let mut unproved = 0;
+    let last = indexed_tail(source, &walk, &mut decoder, limits, &mut unproved).or_else(unclear)?;
+    Ok(Probe { header, last, unproved })
 }
 
 fn indexed_tail(
@@ -95,6 +99,7 @@ fn indexed_tail(
     walk: &Walk,
     decoder: &mut Decoder,
     limits: Limits,
+    unproved: &mut u64,
 ) -> Result<Last, ReadError> {
     // One read fetches the last trailer and, mostly, the body before it.
     let near = source.size().saturating_sub(walk.end()).min(NEAR);
@@ -126,6 +131,13 @@ fn indexed_tail(
         return Ok(Last::Unclear);
     };
     debug_assert!(frame.start >= start, "the frame lies in the body");
+    let durable = last.trailer.durable_boundary(last.end).unwrap_or(0);
+    match start.saturating_sub(durable) {
+        0 => {}
+        gap if gap > FAR => *unproved = gap,
+        _ if !is_chained(source, walk, last, durable)? => return Ok(Last::Unclear),
+        _ => {}
+    }
     let lines = decode(source, decoder, &frame, false, limits)?;
     Ok(if lines.is_empty() {
         Last::Unclear
@@ -134,12 +146,29 @@ fn indexed_tail(
     })
 }
 
+/// Whether whole segments lead from the one that ends at `durable` to the last one.
+fn is_chained(source: &mut dyn Source, head: &Walk, last: Hop, durable: u64) -> Result<bool, ReadError> {
+    let mut walk = match last.durable(source, head.id())? {
+        Some(hop) => Walk::behind(head.id(), hop.trailer, hop.end),
+        None if durable == 0 => head.clone(),
+        None => return Ok(false),
+    };
+    while walk.end() < last.end {
+        match walk.step(source) {
+            Ok(_) => {}
+            Err(WalkStop::Read(error)) => return Err(error),
+            Err(WalkStop::End | WalkStop::Fault(_)) => return Ok(false),
+        }
+    }
+    Ok(true)
+}
+
 fn framed(source: &mut dyn Source, limits: Limits) -> Result<Probe, ReadError> {
     let mut decoder = Decoder::new(limits);
     let first = frame::walk(source, 0)?;
     let header = decode(source, &mut decoder, &first, true, limits)?.to_vec();
     let last = framed_tail(source, first.end, &mut decoder, limits).or_else(unclear)?;
-    Ok(Probe { header, last })
+    Ok(Probe { header, last, unproved: 0 })
 }
 
 /// Looks for the one frame that ends with the file.
@@ -227,7 +256,7 @@ fn plain(source: &mut dyn Source, limits: Limits) -> Result<Probe, ReadError> {
             }
         }
     };
-    Ok(Probe { header, last })
+    Ok(Probe { header, last, unproved: 0 })
 }
 
 fn decode<'d>(

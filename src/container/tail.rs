@@ -25,7 +25,7 @@ pub enum TailState {
     Damaged,
     /// Bytes that had been synced are damaged.
     Corrupt,
-    /// The bytes are intact and ask for something that this build does not know.
+    /// The bytes ask for something that this build does not know, or for more than its limits allow.
     Unsupported,
 }
 
@@ -72,7 +72,7 @@ impl Tail {
 pub(crate) struct Stop {
     /// P: end of the last good record.
     pub(crate) good_end: u64,
-    /// D by the trailers up to there; `good_end` itself where the encoding has none.
+    /// D by the trailers up to there; without trailers the start of the last good frame, or `good_end` itself.
     pub(crate) durable: u64,
     /// Whether the last good record ended an append.
     pub(crate) committed: bool,
@@ -239,11 +239,22 @@ mod tests {
 
     #[test]
     fn what_is_not_known_is_not_called_corrupt() {
-        let unknown = Some(Fault::TrailerVersion { found: 2 });
-        assert_eq!(
-            state(&[0; 2048], stop(3, unknown, Later::Nothing), Zeros::AnySector),
-            TailState::Unsupported
-        );
+        for beyond in [
+            Fault::TrailerVersion { found: 2 },
+            Fault::WindowLimit { window: 2, limit: 1 },
+            Fault::ContentLimit { content: 2, limit: 1 },
+            Fault::LineLimit { limit: 1 },
+            Fault::BodyLimit { len: 2, limit: 1 },
+        ] {
+            for later in [Later::Nothing, Later::Intact, Later::Durable(9)] {
+                let stop = stop(3, Some(beyond), later);
+                assert_eq!(
+                    state(&[0; 2048], stop, Zeros::AnySector),
+                    TailState::Unsupported,
+                    "{beyond}, {later:?}"
+                );
+            }
+        }
     }
 
     #[test]

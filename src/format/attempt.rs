@@ -3,7 +3,8 @@
 //! Spec: `format-spec/06-migration.md`, "Embedded streams".
 
 use super::physical::{PackedRun, RunKind, is_safe};
-use super::v1::ChunkEvent;
+use super::v1::{ChunkEvent, ChunkKind};
+use super::written::Deltas;
 use crate::json::{Node, Number, Str, write_i64, write_u64};
 use crate::session::SeqList;
 
@@ -31,8 +32,15 @@ impl Attempt {
     pub(super) fn push_chunk(&mut self, seq: u64, event: &ChunkEvent<'_>) {
         self.seqs.push_run(seq, seq);
         (self.last_seq, self.last_time) = (seq, event.time);
-        self.is_terminal = event.is_finish();
-        self.stream.push_chunk(event.time, event.chunk);
+        self.is_terminal = event.kind == ChunkKind::Finish;
+        self.stream.push_chunk(event);
+    }
+
+    /// Deltas as the original writes them.
+    pub(super) fn push_deltas(&mut self, deltas: &Deltas<'_>) {
+        self.seqs.push_run(deltas.seq0, deltas.last_seq);
+        (self.last_seq, self.last_time) = (deltas.last_seq, deltas.last_time);
+        self.stream.push_deltas(deltas);
     }
 
     pub(super) fn push_run(&mut self, run: &PackedRun<'_>) {
@@ -81,31 +89,36 @@ impl StreamWriter {
         &self.out
     }
 
+    /// Bytes written so far.
+    pub(super) fn len(&self) -> usize {
+        self.out.len().saturating_add(self.gaps.len())
+    }
+
     /// Bytes of memory in use.
     pub(super) fn memory(&self) -> usize {
         self.out.capacity().saturating_add(self.gaps.capacity()).saturating_add(self.scratch.capacity())
     }
 
-    /// A chunk that fits its schema.
-    fn push_chunk(&mut self, time: i64, chunk: Node<'_>) {
-        let text = |name| chunk.get(name).and_then(Node::as_str);
-        let kind = text("type").map(Str::to_string_lossy);
-        let (kind, fragment) = match kind.as_deref() {
-            Some("text-delta") => (RunKind::Text, "text"),
-            Some("reasoning-delta") => (RunKind::Reasoning, "text"),
-            Some("tool-call-delta") => (RunKind::ToolCall, "argumentsDelta"),
-            _ => return self.push_raw(time, |out| chunk.write_canonical(out)),
-        };
-        let index = chunk.get("index").and_then(Node::as_number).and_then(Number::as_count);
-        let (Some(index), Some(fragment)) = (index, chunk.get(fragment)) else {
+    fn push_chunk(&mut self, event: &ChunkEvent<'_>) {
+        let (time, chunk) = (event.time, event.chunk);
+        let ChunkKind::Delta(kind) = event.kind else {
             return self.push_raw(time, |out| chunk.write_canonical(out));
         };
-        let (id, name) = (text("id"), text("name"));
-        if kind == RunKind::ToolCall && (id.is_none_or(Str::is_empty) || name.is_some_and(Str::is_empty)) {
-            return self.push_raw(time, |out| chunk.write_canonical(out));
+        let (mut index, mut fragment, mut id, mut name) = (None, None, None, None);
+        for (member, value) in chunk.members().into_iter().flatten() {
+            match &*member.to_string_lossy() {
+                "index" => index = value.as_number().and_then(Number::as_count),
+                "text" | "argumentsDelta" => fragment = Some(value),
+                "id" => id = Some(value),
+                "name" => name = Some(value),
+                _ => {}
+            }
         }
-        let (id, name) =
-            if kind == RunKind::ToolCall { (chunk.get("id"), chunk.get("name")) } else { (None, None) };
+        let is_empty = |value: Node<'_>| value.as_str().is_none_or(Str::is_empty);
+        let unnamed = kind == RunKind::ToolCall && (id.is_none_or(is_empty) || name.is_some_and(is_empty));
+        let (Some(index), Some(fragment), false) = (index, fragment, unnamed) else {
+            return self.push_raw(time, |out| chunk.write_canonical(out));
+        };
         self.extend_or_start(kind, index, time, id, name);
         separate(&mut self.out);
         fragment.write_canonical(&mut self.out);
@@ -123,6 +136,36 @@ impl StreamWriter {
         append_items(&mut self.out, run.fragments);
         if let Some(open) = &mut self.open {
             open.last_time = run.last_time;
+        }
+    }
+
+    /// Deltas whose text is canonical.
+    fn push_deltas(&mut self, deltas: &Deltas<'_>) {
+        match self.open {
+            Some(open)
+                if (open.kind, open.index) == (deltas.kind, deltas.index)
+                    && (open.kind != RunKind::ToolCall
+                        || self.id == deltas.id && self.name == deltas.name)
+                    && let Some(gap) =
+                        deltas.time0.checked_sub(open.last_time).filter(|gap| is_safe(*gap)) =>
+            {
+                separate(&mut self.gaps);
+                write_i64(&mut self.gaps, gap);
+            }
+            _ => {
+                self.start(deltas.kind, deltas.index, deltas.time0);
+                self.id.extend_from_slice(deltas.id);
+                self.name.extend_from_slice(deltas.name);
+            }
+        }
+        if !deltas.gaps.is_empty() {
+            separate(&mut self.gaps);
+            self.gaps.extend_from_slice(deltas.gaps);
+        }
+        separate(&mut self.out);
+        self.out.extend_from_slice(deltas.fragments);
+        if let Some(open) = &mut self.open {
+            open.last_time = deltas.last_time;
         }
     }
 
@@ -178,21 +221,26 @@ impl StreamWriter {
             && open.kind == kind
             && open.index == index
             && let Some(gap) = time.checked_sub(open.last_time).filter(|gap| is_safe(*gap))
-            && is_spelled(&self.id, id)
-            && is_spelled(&self.name, name)
+            && (kind != RunKind::ToolCall || is_spelled(&self.id, id) && is_spelled(&self.name, name))
         {
             separate(&mut self.gaps);
             write_i64(&mut self.gaps, gap);
             return;
         }
-        self.close();
-        self.comma();
+        self.start(kind, index, time);
         for (own, new) in [(&mut self.id, id), (&mut self.name, name)] {
-            own.clear();
             if let Some(new) = new {
                 new.write_canonical(own);
             }
         }
+    }
+
+    /// Opens a record without id and name.
+    fn start(&mut self, kind: RunKind, index: u64, time: i64) {
+        self.close();
+        self.comma();
+        self.id.clear();
+        self.name.clear();
         self.open =
             Some(OpenRecord { kind, index, time0: time, last_time: time, fragments_at: self.out.len() });
         self.gaps.clear();
@@ -277,7 +325,7 @@ fn insert(out: &mut Vec<u8>, at: usize, bytes: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::physical::{PhysicalRow, read_row};
+    use crate::format::physical::{Envelope, PhysicalRow, read_row};
     use crate::format::v1::ChunkEnvelope;
     use crate::json::Tape;
 
@@ -287,9 +335,10 @@ mod tests {
         for row in rows {
             let mut tape = Tape::default();
             let node = tape.parse(row.as_bytes(), 100).expect("test data is JSON");
-            match read_row(node, &mut SeqList::default()).expect("the row decodes") {
+            let event = Envelope::of(node).expect("an object");
+            match read_row(&event, &mut SeqList::default()).expect("the row decodes") {
                 PhysicalRow::Run(run) => attempt.push_run(&run),
-                PhysicalRow::Event(event) => {
+                PhysicalRow::Event => {
                     let seq = event.seq.and_then(Node::as_number).and_then(Number::as_count).expect("a seq");
                     let envelope = ChunkEnvelope::read(&event).expect("the envelope fits");
                     let chunk = envelope.chunk(seq).expect("the chunk fits");
@@ -302,7 +351,8 @@ mod tests {
 
     fn text(seq: u64, time: i64, text: &str) -> String {
         format!(
-            r#"{{"type":"assistant/chunk","seq":{seq},"time":{time},"data":{{"turn":1,"step":1,"chunk":{{"type":"text-delta","index":0,"text":{text}}}}}}}"#
+            r#"{{"type":"assistant/chunk","seq":{seq},"time":{time},"data":{{"turn":1,"step":1,"chunk":{}}}}}"#,
+            format_args!(r#"{{"type":"text-delta","index":0,"text":{text}}}"#)
         )
     }
 
@@ -328,7 +378,10 @@ mod tests {
 
     #[test]
     fn another_kind_of_chunk_or_an_unsafe_gap_ends_a_record() {
-        let usage = r#"{"type":"assistant/chunk","seq":1,"time":6,"data":{"turn":1,"step":1,"chunk":{"type":"usage","usage":{"inputTokens":1.0,"outputTokens":2}}}}"#;
+        let usage = concat!(
+            r#"{"type":"assistant/chunk","seq":1,"time":6,"data":{"turn":1,"step":1,"#,
+            r#""chunk":{"type":"usage","usage":{"inputTokens":1.0,"outputTokens":2}}}}"#
+        );
         let rows = [text(0, 5, r#""a""#), usage.to_owned(), text(2, 7, r#""b""#)];
         let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
         assert_eq!(
@@ -345,7 +398,10 @@ mod tests {
 
     #[test]
     fn a_tool_call_keeps_its_name_and_an_empty_one_stays_raw() {
-        let row = r#"{"type":"tool-call-chunks","seq0":0,"time0":1,"data":{"turn":1,"step":1,"index":2,"dt":[4],"id":"c","name":"n","args":["{","}"]}}"#;
+        let row = concat!(
+            r#"{"type":"tool-call-chunks","seq0":0,"time0":1,"data":{"turn":1,"step":1,"index":2,"#,
+            r#""dt":[4],"id":"c","name":"n","args":["{","}"]}}"#
+        );
         assert_eq!(
             records(&[row]),
             r#"{"type":"tool-call-chunks","time0":1,"index":2,"dt":[4],"id":"c","name":"n","args":["{","}"]}"#

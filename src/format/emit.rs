@@ -5,7 +5,7 @@
 use super::attempt::{Attempt, StreamWriter};
 use super::inventory::{Inventory, Kind, Reference, ReferenceForm};
 use super::object::Object;
-use super::physical::Envelope;
+use super::physical::{Envelope, Member};
 use super::refusal::{Code, Detail, Refusal, Stage};
 use super::relations::{Inherited, PayloadRefs, View};
 use super::seq_map::SeqMap;
@@ -105,7 +105,7 @@ impl Emitter {
         self.map.push(event.seq, seq);
         self.next = self.next.saturating_add(1);
 
-        if let Some(detail) = envelope_fault(&event.envelope, kind, time.is_some()) {
+        if let Some(detail) = envelope_fault(event.envelope, kind, time.is_some()) {
             self.target.bad_envelope(seq, detail);
         }
         if !self.target.is_sound() {
@@ -132,7 +132,7 @@ impl Emitter {
         };
         self.row.clear();
         let mut split = None;
-        self.write_row(event, kind, data, seq, surface_op, cites, &patch, &mut split);
+        self.write_row(event, kind, data, (seq, time.unwrap_or(0)), surface_op, cites, &patch, &mut split);
         let stream = match settled {
             Settled::Yes(stream) => stream.records(),
             Settled::No | Settled::Empty => &[],
@@ -346,30 +346,35 @@ impl Emitter {
         event: &SourceEvent<'_>,
         kind: Kind,
         data: Node<'_>,
-        seq: u64,
+        (seq, time): (u64, i64),
         surface_op: SurfaceOp,
         cites: bool,
         patch: &Patch<'_>,
         split: &mut Option<usize>,
     ) {
         let mut row = Object::new(&mut self.row);
-        for (name, value) in event.envelope.row.members().into_iter().flatten() {
-            match &*name.to_string_lossy() {
-                "type" => row.plain("type", kind.name()),
-                "seq" => row.count("seq", seq),
-                "data" => {
-                    row.key("data");
+        let envelope = event.envelope;
+        for member in envelope.order.into_iter().flatten() {
+            match member {
+                Member::Type => row.plain("type", kind.name()),
+                Member::Seq => row.count("seq", seq),
+                Member::Time => {
+                    row.plain_key("time");
+                    write_i64(row.out, time);
+                }
+                Member::Data => {
+                    row.plain_key("data");
                     write_data(row.out, data, patch, &self.payload, split);
                 }
-                "sourceEventSeqs" | "surfaceOp" => {}
-                other => {
-                    row.key(other);
-                    value.write_canonical(row.out);
+                Member::Ignorable => {
+                    row.plain_key("ignorable");
+                    row.out.extend_from_slice(b"true");
                 }
+                Member::Sources | Member::SurfaceOp => {}
             }
         }
         if cites {
-            row.key("sourceEventSeqs");
+            row.plain_key("sourceEventSeqs");
             self.sources.write_sources(row.out);
         }
         match surface_op {

@@ -33,6 +33,11 @@ impl Held {
         self.events.is_empty()
     }
 
+    /// Bytes of text held.
+    pub(super) fn len(&self) -> usize {
+        self.text.len()
+    }
+
     /// Keeps an event that came from line `line`.
     pub(super) fn push(&mut self, event: &SourceEvent<'_>, kind: Kind, line: u64) {
         let row_at = self.text.len();
@@ -75,8 +80,8 @@ impl Held {
         let unreadable = || Refusal::new(Stage::V1ToV2, Code::PayloadInvalid);
         let row = self.text.get(held.row_at..held.data_at).unwrap_or_default();
         let row = self.row_tape.parse(row, u32::MAX).map_err(|_| unreadable())?;
-        read_row(row, &mut self.sources).map_err(|_| unreadable())?;
-        let envelope = Envelope::of(row).ok_or_else(unreadable)?;
+        let envelope = &Envelope::of(row).ok_or_else(unreadable)?;
+        read_row(envelope, &mut self.sources).map_err(|_| unreadable())?;
         let data = if held.data_at < held.end {
             let text = self.text.get(held.data_at..held.end).unwrap_or_default();
             self.data_tape.parse(text, u32::MAX).map_err(|_| unreadable())?

@@ -2,13 +2,15 @@
 
 use std::ops::ControlFlow;
 
-use super::inventory::Kind;
+use super::inventory::{Inventory, Kind, Place};
 use super::physical::{Acceptance, Envelope, PhysicalRow};
 use super::refusal::{Code, Detail, Refusal, Stage};
 use super::relations::Relations;
 use super::target::{RowSink, Target};
 use super::v0::{Data, ToV1};
+use super::v1::ChunkEvent;
 use super::v1_to_v2::{SourceEvent, ToV2, inherited_below};
+use super::written::{Deltas, WrittenChunk};
 use crate::json::{SyntaxErrorKind, Tape};
 use crate::limits::Limits;
 use crate::row::{Header, HeaderFault, Recovery, Seeding};
@@ -20,7 +22,8 @@ use crate::units::Generation;
 /// Rows of the result go to the sink as soon as they are final. They form a valid log only if [`finish`](Self::finish)
 /// says so: a refusal may come as late as that, and then everything that was delivered has to be thrown away.
 ///
-/// Memory: the stream of the open attempt, the text of the events held behind it, 24 bytes for each stretch of events
+/// Memory: the stream of the open attempt and the text of the events held behind it, together at most
+/// [`Limits::row_bytes_max`], 24 bytes for each stretch of events
 /// that kept their distance (about one for each attempt), and what the checks of relationships remember: 32 bytes a
 /// message, ids of commands, retries and nested dispatches. v0 adds the ids of messages. Nothing else grows with the log.
 ///
@@ -54,7 +57,7 @@ pub struct Migration {
     stored: Generation,
     target_header: Header,
     cut: u64,
-    nesting_max: u32,
+    limits: Limits,
     line: u64,
     acceptance: Acceptance,
     tape: Tape,
@@ -111,12 +114,12 @@ impl Migration {
             stored: generation,
             target_header,
             cut,
-            nesting_max: limits.nesting_max,
+            limits: *limits,
             line: 1,
             acceptance: Acceptance::new(recovery),
             tape: Tape::default(),
             sources: SeqList::default(),
-            to_v2: ToV2::new(header, to_v1.is_some(), target),
+            to_v2: ToV2::new(header, to_v1.is_some(), target, limits),
             to_v1,
             refusal: None,
         })
@@ -205,7 +208,24 @@ impl Migration {
 
     fn push_line(&mut self, line: &[u8], sink: &mut RowSink<'_>) -> Result<(), Refusal> {
         let number = self.line;
-        let row = match self.tape.parse(line, self.nesting_max) {
+        if u64::try_from(line.len()).is_ok_and(|bytes| bytes >= self.limits.row_bytes_max) {
+            return self.acceptance.unreadable(number, "the line is longer than a row may be");
+        }
+        if let Some(deltas) = Deltas::read(line)
+            && self.acceptance.take(deltas.seq0, deltas.last_seq)
+        {
+            return self.to_v2.deltas(&deltas, sink).map_err(|refusal| refusal.at_line(number));
+        }
+        if let Some(written) = WrittenChunk::read(line)
+            && let Ok(chunk) = self.tape.parse(written.chunk, self.limits.nesting_max.saturating_sub(2))
+            && Inventory::v1().is_chunk(chunk, Place { generation: Generation::V1, seq: written.seq })
+            && self.acceptance.take(written.seq, written.seq)
+        {
+            let event = ChunkEvent::new(written.time, chunk);
+            let taken = self.to_v2.written_chunk(&written, &event, sink);
+            return taken.map_err(|refusal| refusal.at_line(number));
+        }
+        let row = match self.tape.parse(line, self.limits.nesting_max) {
             Ok(row) => row,
             Err(error) => {
                 let why = match error.kind {
@@ -216,13 +236,14 @@ impl Migration {
             }
         };
         let seq = self.acceptance.events();
-        let accepted = self.acceptance.row(row, number, &mut self.sources)?;
-        let taken = match accepted {
-            None => Ok(()),
-            Some(PhysicalRow::Run(run)) => self.to_v2.run(&run, sink),
-            Some(PhysicalRow::Event(envelope)) => {
+        let envelope = Envelope::of(row);
+        let accepted = self.acceptance.row(envelope.as_ref(), number, &mut self.sources)?;
+        let taken = match (accepted, &envelope) {
+            (Some(PhysicalRow::Run(run)), _) => self.to_v2.run(&run, sink),
+            (Some(PhysicalRow::Event), Some(envelope)) => {
                 event(&mut self.to_v1, &mut self.to_v2, envelope, seq, &self.sources, number, sink)
             }
+            _ => Ok(()),
         };
         taken.map_err(|refusal| refusal.at_line(number))
     }
@@ -241,7 +262,7 @@ pub(super) fn translate(header: &Header) -> Result<Header, HeaderFault> {
 fn event(
     to_v1: &mut Option<RenewedRows>,
     to_v2: &mut ToV2,
-    envelope: Envelope<'_>,
+    envelope: &Envelope<'_>,
     seq: u64,
     sources: &SeqList,
     line: u64,
@@ -255,7 +276,7 @@ fn event(
         return to_v2.event(&stored(kind), line, sink);
     };
     text.clear();
-    let renewed = step.renew(&envelope, seq, text).map_err(placed)?;
+    let renewed = step.renew(envelope, seq, text).map_err(placed)?;
     if renewed.kind == Some(Kind::AssistantChunk) {
         return to_v2.event(&stored(renewed.kind), line, sink);
     }

@@ -34,6 +34,14 @@ impl<'o> Object<'o> {
         self.out.extend_from_slice(b"\":");
     }
 
+    /// Starts a member whose name needs no escapes.
+    pub(super) fn plain_key(&mut self, name: &'static str) {
+        self.comma();
+        self.out.push(b'"');
+        self.out.extend_from_slice(name.as_bytes());
+        self.out.extend_from_slice(b"\":");
+    }
+
     /// Starts a member.
     pub(super) fn key(&mut self, name: &str) {
         self.comma();
@@ -64,8 +72,8 @@ impl<'o> Object<'o> {
         self.out.extend_from_slice(value.raw().as_bytes());
     }
 
-    pub(super) fn plain(&mut self, name: &str, value: &str) {
-        self.key(name);
+    pub(super) fn plain(&mut self, name: &'static str, value: &str) {
+        self.plain_key(name);
         write_string(self.out, value);
     }
 
@@ -74,8 +82,8 @@ impl<'o> Object<'o> {
         write_text(self.out, value);
     }
 
-    pub(super) fn count(&mut self, name: &str, value: u64) {
-        self.key(name);
+    pub(super) fn count(&mut self, name: &'static str, value: u64) {
+        self.plain_key(name);
         write_u64(self.out, value);
     }
 

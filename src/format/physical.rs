@@ -10,14 +10,7 @@ use crate::row::Recovery;
 use crate::session::{SeqList, SourceRules};
 use crate::units::UnixMs;
 
-/// One physical row.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum PhysicalRow<'t> {
-    Event(Envelope<'t>),
-    Run(PackedRun<'t>),
-}
-
-/// The members of a plain row, none of them judged.
+/// The members of a row, none of them judged.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Envelope<'t> {
     /// The whole row, an object.
@@ -31,6 +24,20 @@ pub(super) struct Envelope<'t> {
     pub(super) surface_op: Option<Node<'t>>,
     /// Whether there is any other member.
     pub(super) has_more: bool,
+    /// The members of an event in their order; those that are not there come last and are `None`.
+    pub(super) order: [Option<Member>; 7],
+}
+
+/// A member that every event may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Member {
+    Type,
+    Seq,
+    Time,
+    Data,
+    Ignorable,
+    Sources,
+    SurfaceOp,
 }
 
 impl<'t> Envelope<'t> {
@@ -46,29 +53,41 @@ impl<'t> Envelope<'t> {
             sources: None,
             surface_op: None,
             has_more: false,
+            order: [None; 7],
         };
+        let mut places = [const { None }; 7];
+        let mut place = places.iter_mut();
         for (name, value) in row.members()? {
-            let slot = match &*name.to_string_lossy() {
-                "type" => &mut envelope.name,
-                "seq" => &mut envelope.seq,
-                "time" => &mut envelope.time,
-                "data" => &mut envelope.data,
-                "ignorable" => &mut envelope.ignorable,
-                "sourceEventSeqs" => &mut envelope.sources,
-                "surfaceOp" => &mut envelope.surface_op,
+            let (slot, member) = match &*name.to_string_lossy() {
+                "type" => (&mut envelope.name, Member::Type),
+                "seq" => (&mut envelope.seq, Member::Seq),
+                "time" => (&mut envelope.time, Member::Time),
+                "data" => (&mut envelope.data, Member::Data),
+                "ignorable" => (&mut envelope.ignorable, Member::Ignorable),
+                "sourceEventSeqs" => (&mut envelope.sources, Member::Sources),
+                "surfaceOp" => (&mut envelope.surface_op, Member::SurfaceOp),
                 _ => {
                     envelope.has_more = true;
                     continue;
                 }
             };
             *slot = Some(value);
+            // A name occurs once, so seven places are enough.
+            if let Some(place) = place.next() {
+                *place = Some(member);
+            }
         }
+        envelope.order = places;
         Some(envelope)
     }
 
     /// The type's name, if it is a string.
     pub(super) fn type_name(&self) -> Option<Str<'t>> {
         self.name?.as_str()
+    }
+
+    fn names_turn_end(&self) -> bool {
+        self.type_name().is_some_and(|name| name.eq_str("turn/end"))
     }
 
     /// The time, if it is a safe integer.
@@ -94,13 +113,8 @@ impl RunKind {
         }
     }
 
-    const fn of_row(name: &str) -> Option<Self> {
-        match name.as_bytes() {
-            b"text-chunks" => Some(Self::Text),
-            b"reasoning-chunks" => Some(Self::Reasoning),
-            b"tool-call-chunks" => Some(Self::ToolCall),
-            _ => None,
-        }
+    fn of_row(name: Str<'_>) -> Option<Self> {
+        [Self::Text, Self::Reasoning, Self::ToolCall].into_iter().find(|kind| name.eq_str(kind.row_name()))
     }
 }
 
@@ -133,21 +147,30 @@ impl<'t> PackedRun<'t> {
     }
 }
 
+/// What a physical row holds.
+#[derive(Clone, Copy, Debug)]
+#[expect(clippy::large_enum_variant, reason = "it lives on the stack for one row")]
+pub(super) enum PhysicalRow<'t> {
+    /// The event that its members are.
+    Event,
+    /// Deltas.
+    Run(PackedRun<'t>),
+}
+
 /// Reads a row of v0 or v1 that may be packed. `sources` is filled from `sourceEventSeqs`, or emptied.
 ///
 /// # Errors
 /// The code of the rule that the row breaks. Its place in the log is not judged.
-pub(super) fn read_row<'t>(row: Node<'t>, sources: &mut SeqList) -> Result<PhysicalRow<'t>, Code> {
-    let envelope = Envelope::of(row).ok_or(Code::RowNotObject)?;
-    if let Some(kind) = envelope.type_name().and_then(|name| RunKind::of_row(&name.to_string_lossy())) {
-        return read_packed(kind, row).map(PhysicalRow::Run).ok_or(Code::PackedRow);
+pub(super) fn read_row<'t>(envelope: &Envelope<'t>, sources: &mut SeqList) -> Result<PhysicalRow<'t>, Code> {
+    if let Some(kind) = envelope.type_name().and_then(RunKind::of_row) {
+        return read_packed(kind, envelope.row).map(PhysicalRow::Run).ok_or(Code::PackedRow);
     }
     sources.clear();
     if let Some(stored) = envelope.sources {
         let own = envelope.seq.and_then(count).ok_or(Code::ProvenanceForm)?;
         sources.read_sources(stored, own, SourceRules::Counted).ok_or(Code::ProvenanceForm)?;
     }
-    Ok(PhysicalRow::Event(envelope))
+    Ok(PhysicalRow::Event)
 }
 
 fn count(value: Node<'_>) -> Option<u64> {
@@ -253,33 +276,44 @@ impl Acceptance {
         self.issue.as_ref()
     }
 
+    /// Takes events `first..=last` of a sound row, if they are the next ones and nothing was dropped before.
+    pub(super) fn take(&mut self, first: u64, last: u64) -> bool {
+        let next = self.issue.is_none() && first == self.next_seq;
+        if next {
+            self.next_seq = last.saturating_add(1);
+        }
+        next
+    }
+
     /// A line that is not JSON.
     pub(super) fn unreadable(&mut self, line: u64, why: &'static str) -> Result<(), Refusal> {
         let refusal = Refusal::new(Stage::Decode, Code::JsonInvalid).at_line(line).with(Detail::Rule(why));
         self.bad(refusal, line)
     }
 
-    /// Judges the next row; `None` if it is dropped.
+    /// Judges the next row, `None` for JSON that is no object. Gives `None` if it is dropped.
     pub(super) fn row<'t>(
         &mut self,
-        row: Node<'t>,
+        envelope: Option<&Envelope<'t>>,
         line: u64,
         sources: &mut SeqList,
     ) -> Result<Option<PhysicalRow<'t>>, Refusal> {
-        let read = match read_row(row, sources) {
-            Ok(read) => read,
-            Err(code) => {
+        let read = envelope.ok_or(Code::RowNotObject).and_then(|envelope| read_row(envelope, sources));
+        let (envelope, read) = match (envelope, read) {
+            (Some(envelope), Ok(read)) => (envelope, read),
+            (_, read) => {
                 // A line that was no JSON is forgiven until any later row says that it ends a turn.
                 let unreadable = self.issue.as_ref().filter(|issue| issue.code() == Code::JsonInvalid);
-                if let (Some(issue), true) = (unreadable, names_turn_end(row)) {
+                if let (Some(issue), true) = (unreadable, envelope.is_some_and(Envelope::names_turn_end)) {
                     return Err(issue.clone());
                 }
+                let code = read.err().unwrap_or(Code::RowNotObject);
                 self.bad(Refusal::new(Stage::Decode, code), line)?;
                 return Ok(None);
             }
         };
-        let (seq, len, ends_turn) = match &read {
-            PhysicalRow::Event(envelope) => (envelope.seq.and_then(count), 1, names_turn_end(row)),
+        let (first, len, ends_turn) = match &read {
+            PhysicalRow::Event => (envelope.seq.and_then(count), 1, envelope.names_turn_end()),
             PhysicalRow::Run(run) => {
                 (Some(run.seq0), run.last_seq.saturating_sub(run.seq0).saturating_add(1), false)
             }
@@ -287,8 +321,8 @@ impl Acceptance {
         if let Some(issue) = &self.issue {
             return if ends_turn { Err(issue.clone()) } else { Ok(None) };
         }
-        if seq != Some(self.next_seq) {
-            let refusal = self.gap(&read);
+        if first != Some(self.next_seq) {
+            let refusal = self.gap(envelope);
             if ends_turn {
                 return Err(refusal.at_line(line));
             }
@@ -299,15 +333,12 @@ impl Acceptance {
         Ok(Some(read))
     }
 
-    fn gap(&self, read: &PhysicalRow<'_>) -> Refusal {
+    fn gap(&self, envelope: &Envelope<'_>) -> Refusal {
         let refusal = Refusal::new(Stage::Decode, Code::SeqGap).at_seq(self.next_seq);
-        match read {
-            PhysicalRow::Event(envelope)
-                if envelope.seq.and_then(Node::as_number).is_some_and(Number::is_negative_zero) =>
-            {
-                refusal.with(Detail::Stricter("a seq is written as -0"))
-            }
-            _ => refusal,
+        if envelope.seq.and_then(Node::as_number).is_some_and(Number::is_negative_zero) {
+            refusal.with(Detail::Stricter("a seq is written as -0"))
+        } else {
+            refusal
         }
     }
 
@@ -319,10 +350,6 @@ impl Acceptance {
         self.issue.get_or_insert(refusal);
         Ok(())
     }
-}
-
-fn names_turn_end(row: Node<'_>) -> bool {
-    row.get("type").and_then(Node::as_str).is_some_and(|name| name.eq_str("turn/end"))
 }
 
 #[cfg(test)]
@@ -337,7 +364,7 @@ mod tests {
         for (line, row) in (2..).zip(rows) {
             let mut tape = Tape::default();
             let result = match tape.parse(row.as_bytes(), 100) {
-                Ok(node) => acceptance.row(node, line, &mut sources).map(|_| ()),
+                Ok(node) => acceptance.row(Envelope::of(node).as_ref(), line, &mut sources).map(|_| ()),
                 Err(_) => acceptance.unreadable(line, "not JSON"),
             };
             if let Err(refusal) = result {
@@ -370,7 +397,10 @@ mod tests {
 
     #[test]
     fn packed_rows_are_exact() {
-        let good = r#"{"type":"tool-call-chunks","seq0":0,"time0":-1,"data":{"turn":0,"step":1,"index":2,"dt":[-5],"id":"c","name":"","args":["a",""]}}"#;
+        let good = concat!(
+            r#"{"type":"tool-call-chunks","seq0":0,"time0":-1,"data":{"turn":0,"step":1,"index":2,"#,
+            r#""dt":[-5],"id":"c","name":"","args":["a",""]}}"#
+        );
         assert_eq!(accept(&[good]), (2, None));
         assert_eq!(accept(&[&good.replace(r#""name":"","#, "")]), (2, None));
         for (from, to) in [

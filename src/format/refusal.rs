@@ -153,6 +153,8 @@ codes! {
     MessageProvenance = "message-provenance",
     /// The fork cut falls inside an attempt.
     CutSplitsAttempt = "cut-splits-attempt",
+    /// An attempt, with what waits behind it, is larger than a row may be.
+    AttemptTooLarge = "attempt-too-large",
     /// A reference names an event that does not survive, or not an earlier one.
     ReferenceUnmapped = "reference-unmapped",
 

@@ -134,7 +134,8 @@ impl Relations {
 
     /// The earliest fault of the log, if it has one.
     pub(crate) fn finish(&self) -> Option<RelationFault> {
-        [self.fault, self.crossing, self.delivery].into_iter().flatten().min_by_key(|fault| fault.seq)
+        // Of one event the crossing is judged first.
+        [self.crossing, self.delivery, self.fault].into_iter().flatten().min_by_key(|fault| fault.seq)
     }
 
     /// Whether nothing that may still come can change the verdict.

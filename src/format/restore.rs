@@ -289,3 +289,93 @@ impl Origin {
         if self == Self::Stored { refusal.with_class(Class::Corrupt) } else { refusal }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const V2: &str =
+        r#"{"type":"session","version":2,"id":"s","createdAt":0,"isSeeded":false,"delegationDepth":0}"#;
+    const V1: &str = r#"{"type":"session","version":1,"id":"s","createdAt":0,"delegationDepth":0}"#;
+    const NOTE: &str = r#"{"type":"feedback/record","seq":0,"time":1,"data":{"text":"a"}}"#;
+
+    fn restore(
+        header: &str,
+        rows: &[&str],
+        recovery: Recovery,
+        validation: Validation,
+    ) -> Result<(Restored, Vec<u8>), (Class, Code)> {
+        let named = |refusal: Refusal| (refusal.class(), refusal.code());
+        let mut restore =
+            Restore::new(header.as_bytes(), recovery, validation, &Limits::DEFAULT).map_err(named)?;
+        let mut out = Vec::new();
+        let mut sink = |row: &TargetRow<'_>| {
+            row.write_to(&mut out);
+            ControlFlow::Continue(())
+        };
+        for row in rows {
+            let _ = restore.push(row.as_bytes(), &mut sink).map_err(named)?;
+        }
+        let restored = restore.finish(&mut sink).map_err(named)?;
+        Ok((restored, out))
+    }
+
+    #[test]
+    fn a_current_log_is_passed_on_as_it_is() {
+        let odd = NOTE.replace(":1,", " : 1.0,");
+        for validation in [Validation::Transformed, Validation::Current] {
+            let (restored, out) = restore(V2, &[&odd], Recovery::Strict, validation).expect("a log");
+            assert_eq!(out, odd.as_bytes());
+            let expected = Restored { stored: Generation::V2, events: 1, inherited: 0, is_prefix: false };
+            assert_eq!(restored, expected);
+        }
+    }
+
+    #[test]
+    fn a_fault_says_whether_the_file_is_to_blame() {
+        let strict = |header, rows: &[&str], validation| {
+            restore(header, rows, Recovery::Strict, validation).map(|_| ())
+        };
+        let step =
+            NOTE.replace("feedback/record", "step/start").replace(r#""text":"a""#, r#""turn":1,"step":1"#);
+        assert_eq!(strict(V2, &[&step], Validation::Transformed), Ok(()), "rows alone");
+        let broken = Err((Class::Corrupt, Code::RelationStep));
+        assert_eq!(strict(V2, &[&step], Validation::Current), broken);
+        let unsupported = Err((Class::Unsupported, Code::RelationStep));
+        assert_eq!(strict(V1, &[&step], Validation::Transformed), unsupported);
+        assert_eq!(strict(V1, &[&step], Validation::Current), unsupported);
+
+        let foreign = NOTE.replace("feedback/record", "vendor/x");
+        assert_eq!(strict(V2, &[&foreign], Validation::Transformed), Ok(()));
+        let unknown = Err((Class::Unsupported, Code::UnknownRequiredEvent));
+        assert_eq!(strict(V2, &[&foreign], Validation::Current), unknown);
+        assert_eq!(
+            strict(V2, &[NOTE, NOTE], Validation::Transformed),
+            Err((Class::Corrupt, Code::CurrentRow))
+        );
+
+        // A converted log that the format admits and a running host does not: the file stays valid.
+        let message = concat!(
+            r#"{"type":"user/message","seq":0,"time":1,"data":{"id":"u","role":"user","content":[],"#,
+            r#""source":{"kind":"user"}},"sourceEventSeqs":[],"surfaceOp":"append"}"#
+        );
+        assert_eq!(strict(V1, &[message], Validation::Transformed), Ok(()));
+        let surface = Err((Class::Unsupported, Code::SurfaceMetadata));
+        assert_eq!(strict(V1, &[message], Validation::Current), surface);
+    }
+
+    #[test]
+    fn a_damaged_end_is_left_out_of_either_generation() {
+        for header in [V1, V2] {
+            let (restored, out) =
+                restore(header, &[NOTE, "{"], Recovery::Recoverable, Validation::Transformed)
+                    .expect("a prefix");
+            assert!(restored.is_prefix && restored.events == 1, "{header}");
+            assert_eq!(out, NOTE.as_bytes());
+        }
+        assert_eq!(
+            restore("{}", &[], Recovery::Strict, Validation::Current).map(|_| ()),
+            Err((Class::Malformed, Code::HeaderVersion))
+        );
+    }
+}

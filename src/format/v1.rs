@@ -3,9 +3,9 @@
 //! Spec: `format-spec/06-migration.md`, "v1 to v2".
 
 use super::inventory::{Inventory, Kind, Place};
-use super::physical::Envelope;
+use super::physical::{Envelope, RunKind};
 use super::refusal::{Code, Detail, Refusal, Stage};
-use crate::json::{Node, Number};
+use crate::json::{Node, Number, Str};
 use crate::units::Generation;
 
 /// Checks the payload of an event of a known type, anything but a chunk, against the frozen v1 schema.
@@ -71,7 +71,7 @@ impl<'t> ChunkEnvelope<'t> {
         }
         let chunk = self.data.get("chunk");
         let chunk = chunk.ok_or_else(|| refuse(Code::ChunkInvalid, Detail::Rule("the chunk is missing")))?;
-        Ok(ChunkEvent { time, chunk })
+        Ok(ChunkEvent::new(time, chunk))
     }
 }
 
@@ -80,12 +80,31 @@ impl<'t> ChunkEnvelope<'t> {
 pub(super) struct ChunkEvent<'t> {
     pub(super) time: i64,
     pub(super) chunk: Node<'t>,
+    pub(super) kind: ChunkKind,
 }
 
-impl ChunkEvent<'_> {
-    /// Whether the chunk ends its attempt.
-    pub(super) fn is_finish(&self) -> bool {
-        self.chunk.get("type").and_then(Node::as_str).is_some_and(|kind| kind.eq_str("finish"))
+/// What a chunk is, as far as streams treat it differently.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ChunkKind {
+    Delta(RunKind),
+    /// The last chunk of an attempt.
+    Finish,
+    /// Any other.
+    Whole,
+}
+
+impl<'t> ChunkEvent<'t> {
+    /// A chunk that fits its schema.
+    pub(super) fn new(time: i64, chunk: Node<'t>) -> Self {
+        let is = |kind: Str<'_>, name| kind.eq_str(name);
+        let kind = match chunk.get("type").and_then(Node::as_str) {
+            Some(kind) if is(kind, "text-delta") => ChunkKind::Delta(RunKind::Text),
+            Some(kind) if is(kind, "reasoning-delta") => ChunkKind::Delta(RunKind::Reasoning),
+            Some(kind) if is(kind, "tool-call-delta") => ChunkKind::Delta(RunKind::ToolCall),
+            Some(kind) if is(kind, "finish") => ChunkKind::Finish,
+            _ => ChunkKind::Whole,
+        };
+        Self { time, chunk, kind }
     }
 }
 

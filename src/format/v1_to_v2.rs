@@ -12,15 +12,17 @@ use super::inventory::{Inventory, Kind};
 use super::physical::{Envelope, PackedRun};
 use super::refusal::{Code, Detail, Refusal, Stage};
 use super::target::{RowSink, Target};
-use super::v1::{self, ChunkEnvelope};
+use super::v1::{self, ChunkEnvelope, ChunkEvent};
+use super::written::{Deltas, WrittenChunk};
 use crate::json::{Node, Number, Str, Text};
+use crate::limits::Limits;
 use crate::row::{Header, Seeding};
 use crate::session::SeqList;
 
 /// An event of the source, its old forms renewed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SourceEvent<'t> {
-    pub(super) envelope: Envelope<'t>,
+    pub(super) envelope: &'t Envelope<'t>,
     /// The type after renaming; `None` outside the inventories.
     pub(super) kind: Option<Kind>,
     pub(super) seq: u64,
@@ -40,6 +42,8 @@ pub(super) struct ToV2 {
     inherited_below: u64,
     session: Text,
     attempt: Attempt,
+    /// Most bytes that the open attempt and the events behind it may take: what a row may have.
+    bytes_max: u64,
     is_open: bool,
     held: Held,
     turn: Option<u64>,
@@ -53,7 +57,7 @@ pub(super) struct ToV2 {
 
 impl ToV2 {
     /// The step for the log of `header`, which is v0 or v1; `is_checked` if its payloads were checked before.
-    pub(super) fn new(header: &Header, is_checked: bool, target: Target) -> Self {
+    pub(super) fn new(header: &Header, is_checked: bool, target: Target, limits: &Limits) -> Self {
         let cut = match header.seeding() {
             Seeding::Counted(cut) => Some(cut),
             _ => None,
@@ -64,6 +68,7 @@ impl ToV2 {
             inherited_below: inherited_below(header),
             session: header.id().clone(),
             attempt: Attempt::default(),
+            bytes_max: limits.row_bytes_max,
             is_open: false,
             held: Held::default(),
             turn: None,
@@ -95,7 +100,7 @@ impl ToV2 {
         if known == Some(Kind::AssistantChunk) {
             return self.chunk(event, sink);
         }
-        let Some(kind) = known else { return Err(unknown_event(&event.envelope)) };
+        let Some(kind) = known else { return Err(unknown_event(event.envelope)) };
         let data = event.data.ok_or_else(|| refuse(Code::PayloadInvalid, Detail::Rule("data is missing")))?;
         if !self.is_checked {
             v1::check_payload(kind, data, event.seq)?;
@@ -108,7 +113,7 @@ impl ToV2 {
         }
         if let Some(open) = restart {
             self.close(sink)?;
-            self.emitter.interrupted_turn(open, event.seq, &event.envelope, sink);
+            self.emitter.interrupted_turn(open, event.seq, event.envelope, sink);
         }
         match kind {
             Kind::AssistantMessage => self.message(event, data, sink),
@@ -118,7 +123,7 @@ impl ToV2 {
             }
             _ if self.is_open => {
                 self.held.push(event, kind, line);
-                Ok(())
+                self.check_size()
             }
             _ => self.emitter.source(event, kind, data, Settled::No, sink),
         }
@@ -143,7 +148,7 @@ impl ToV2 {
     }
 
     fn chunk(&mut self, event: &SourceEvent<'_>, sink: &mut RowSink<'_>) -> Result<(), Refusal> {
-        let envelope = ChunkEnvelope::read(&event.envelope)?;
+        let envelope = ChunkEnvelope::read(event.envelope)?;
         self.after_next_turn_input = false;
         if let Some(time) = event.envelope.unix_ms() {
             self.last_time = time.get();
@@ -151,19 +156,68 @@ impl ToV2 {
         self.join(envelope.turn, envelope.step, event.seq, sink)?;
         let chunk = envelope.chunk(event.seq)?;
         self.attempt.push_chunk(event.seq, &chunk);
-        Ok(())
+        self.check_size()
+    }
+
+    /// Refuses an attempt that no reader would take as one row.
+    fn check_size(&self) -> Result<(), Refusal> {
+        let bytes = self.attempt.stream.len().saturating_add(self.held.len());
+        if u64::try_from(bytes).is_ok_and(|bytes| bytes <= self.bytes_max) {
+            return Ok(());
+        }
+        Err(refuse(Code::AttemptTooLarge, Detail::Stricter("no reader would take it as one row")))
     }
 
     /// Takes a packed row.
     pub(super) fn run(&mut self, run: &PackedRun<'_>, sink: &mut RowSink<'_>) -> Result<(), Refusal> {
-        self.after_next_turn_input = false;
         self.last_time = run.last_time;
-        self.join(run.turn, run.step, run.seq0, sink).map_err(|refusal| refusal.at_seq(run.seq0))?;
-        if self.cut.is_some_and(|cut| run.seq0 < cut && cut <= run.last_seq) {
-            return Err(refuse(Code::CutSplitsAttempt, Detail::None).at_seq(run.seq0));
-        }
+        self.join_row((run.turn, run.step), (run.seq0, run.last_seq), true, sink)?;
         self.attempt.push_run(run);
-        Ok(())
+        self.check_size()
+    }
+
+    /// Takes deltas as the original writes them.
+    pub(super) fn deltas(&mut self, deltas: &Deltas<'_>, sink: &mut RowSink<'_>) -> Result<(), Refusal> {
+        self.last_time = deltas.last_time;
+        self.join_row((deltas.turn, deltas.step), (deltas.seq0, deltas.last_seq), deltas.is_packed, sink)?;
+        self.attempt.push_deltas(deltas);
+        self.check_size()
+    }
+
+    /// Takes a chunk event as the original writes it, its chunk checked.
+    pub(super) fn written_chunk(
+        &mut self,
+        written: &WrittenChunk<'_>,
+        event: &ChunkEvent<'_>,
+        sink: &mut RowSink<'_>,
+    ) -> Result<(), Refusal> {
+        self.last_time = written.time;
+        self.join_row((written.turn, written.step), (written.seq, written.seq), false, sink)?;
+        self.attempt.push_chunk(written.seq, event);
+        self.check_size()
+    }
+
+    /// Makes room in the open attempt for chunks `first..=last`, which the cut may not part.
+    fn join_row(
+        &mut self,
+        (turn, step): (u64, u64),
+        (first, last): (u64, u64),
+        is_packed: bool,
+        sink: &mut RowSink<'_>,
+    ) -> Result<(), Refusal> {
+        self.after_next_turn_input = false;
+        self.join(turn, step, first, sink).map_err(|refusal| {
+            // The published release compares the ends of one row only, and lets inherited chunks become own ones.
+            let between = Detail::Stricter("the cut lies between two rows of one attempt");
+            let parted = is_packed && refusal.code() == Code::CutSplitsAttempt;
+            if parted { refusal.with(between) } else { refusal }.at_seq(first)
+        })?;
+        match self.cut {
+            Some(cut) if first < cut && cut <= last => {
+                Err(refuse(Code::CutSplitsAttempt, Detail::None).at_seq(first))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Opens the attempt that the chunk `seq` of a turn and step belongs to, or goes on with the open one.

@@ -9,7 +9,7 @@ use super::session_rules::SessionRules;
 use super::v2::CurrentRows;
 use crate::json::{Node, Tape, Text};
 use crate::limits::Limits;
-use crate::row::{Header, Recovery, RowDecoder, RowPlace};
+use crate::row::{Check, Header, Recovery, RowDecoder, RowPlace};
 use crate::stream::{Settlement, SettlementFault, SettlementKind};
 use crate::units::Generation;
 
@@ -69,7 +69,10 @@ impl Verifier {
             header: header.clone(),
             nesting_max: limits.nesting_max,
             payloads,
-            decoder: RowDecoder::new(Generation::V2, Recovery::Strict).with_limits(*limits),
+            // The grammar of payloads is checked by the tape that the other checks read from.
+            decoder: RowDecoder::new(Generation::V2, Recovery::Strict)
+                .with_check(Check::Envelope)
+                .with_limits(*limits),
             tape: Tape::default(),
             rows: CurrentRows::new(header),
             relations: Relations::new(header.id().clone(), Generation::V2.get()),
@@ -186,4 +189,61 @@ fn check_stream(kind: Kind, data: Node<'_>) -> Result<(), Refusal> {
         }
         _ => Refusal::new(Stage::Publication, Code::StreamInvalid).with(Detail::Settlement(fault)),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::Class;
+
+    const HEADER: &str =
+        r#"{"type":"session","version":2,"id":"s","createdAt":0,"isSeeded":false,"delegationDepth":0}"#;
+
+    fn verify(rows: &[&str], id: &str, events: u64) -> Result<Verified, (Class, Code, Option<u64>)> {
+        let header = Header::parse(HEADER.as_bytes(), &Limits::DEFAULT).expect("a header");
+        let mut verifier = Verifier::new(&header, PayloadCheck::All, &Limits::DEFAULT).expect("a v2 log");
+        for row in rows {
+            // A row that does not read back is reported again at the end.
+            let _ = verifier.push(row.as_bytes());
+        }
+        verifier
+            .finish(&Text::from(id), events)
+            .map_err(|refusal| (refusal.class(), refusal.code(), refusal.seq()))
+    }
+
+    const NOTE: &str = r#"{"type":"feedback/record","seq":0,"time":1,"data":{"text":"a"}}"#;
+
+    fn refused(code: Code, seq: Option<u64>) -> Result<Verified, (Class, Code, Option<u64>)> {
+        Err((Class::Verification, code, seq))
+    }
+
+    #[test]
+    fn a_log_is_what_was_written() {
+        assert_eq!(verify(&[NOTE], "s", 1), Ok(Verified { events: 1, inherited: 0 }));
+        assert_eq!(verify(&[NOTE], "t", 1), refused(Code::Identity, None));
+        assert_eq!(verify(&[NOTE], "s", 2), refused(Code::Identity, None));
+        assert_eq!(verify(&[NOTE, NOTE], "s", 2), refused(Code::Reopen, Some(1)), "a repeated seq");
+        assert_eq!(verify(&["{"], "s", 1), refused(Code::Reopen, Some(0)));
+        let cut = r#"{"type":"session/end-seed","seq":0,"time":1,"data":{"inherited":true}}"#;
+        assert_eq!(verify(&[cut], "s", 1), refused(Code::Reopen, None), "a cut in a log that is no fork");
+    }
+
+    #[test]
+    fn a_type_that_nobody_knows_has_to_be_ignorable() {
+        let foreign = r#"{"type":"vendor/x","seq":0,"time":1,"data":null}"#;
+        assert_eq!(verify(&[foreign], "s", 1), refused(Code::Reopen, Some(0)));
+        let ignorable = foreign.replace("null", r#"null,"ignorable":true"#);
+        assert!(verify(&[&ignorable], "s", 1).is_ok());
+        let chunk = NOTE.replace("feedback/record", "assistant/chunk");
+        assert_eq!(verify(&[&chunk], "s", 1), refused(Code::Reopen, Some(0)), "v2 has no chunks");
+    }
+
+    #[test]
+    fn the_kind_of_a_fault_outranks_its_place() {
+        let payload = NOTE.replace("text", "note");
+        assert_eq!(verify(&[&payload], "s", 1), refused(Code::TargetPayload, Some(0)));
+        assert_eq!(verify(&[&payload], "t", 1), refused(Code::Identity, None));
+        let outside = r#"{"type":"step/start","seq":1,"time":1,"data":{"turn":1,"step":1}}"#;
+        assert_eq!(verify(&[&payload, outside], "t", 9), refused(Code::Reopen, Some(1)));
+    }
 }

@@ -31,8 +31,8 @@ pub struct OpenTurn {
 #[derive(Clone, Debug)]
 struct PendingCall {
     id: Text,
-    /// The step's number, as JSON text.
-    step: String,
+    /// The step's number, as JSON text; absent where the message names none, which no host accepts.
+    step: Option<String>,
     /// The event that recorded it as started.
     started: Option<u64>,
 }
@@ -130,12 +130,11 @@ impl PendingCall {
             Some(_) => ("ToolOutcomeUnknownError", "TOOL_OUTCOME_UNKNOWN", OUTCOME_UNKNOWN),
             None => ("ToolNotStartedError", "TOOL_NOT_STARTED", NOT_STARTED),
         };
+        let step = self.step.as_ref().map_or_else(String::new, |step| format!("\"step\":{step},"));
         let mut id = Text::from("interrupted-tool-result-");
         id.push_text(&self.id);
         id.push_str(&format!("-{seq}"));
-        out.extend_from_slice(
-            format!("{{\"turn\":{turn},\"step\":{},\"message\":{{\"id\":", self.step).as_bytes(),
-        );
+        out.extend_from_slice(format!("{{\"turn\":{turn},{step}\"message\":{{\"id\":").as_bytes());
         write_text(out, &id);
         out.extend_from_slice(b",\"role\":\"user\",\"source\":{\"kind\":\"tool\",\"callId\":");
         write_text(out, &self.id);
@@ -182,7 +181,7 @@ impl Boundary {
 
 /// Enters the tool calls of an assistant message. A call that is pending already keeps its place and counts as not started.
 fn advertise(pending: &mut Vec<PendingCall>, data: Node<'_>) {
-    let step = number(data, "step").unwrap_or_default();
+    let step = number(data, "step");
     let content = data.get("message").and_then(|message| message.get("content"));
     for block in content.and_then(Node::items).into_iter().flatten() {
         let is_call = block.get("type").and_then(Node::as_str).is_some_and(|kind| kind.eq_str("tool-call"));
@@ -250,6 +249,14 @@ mod tests {
         assert!(unknown[0].ends_with(r#""error":{"name":"ToolOutcomeUnknownError","code":"TOOL_OUTCOME_UNKNOWN"}},"surfaceOp":"append","sourceEventSeqs":[3]}"#));
         let not_started = closers(&[START, STEP, ASKED]);
         assert!(not_started[0].ends_with(r#""code":"TOOL_NOT_STARTED"}},"surfaceOp":"append"}"#));
+    }
+
+    #[test]
+    fn a_message_without_a_step_still_gives_rows_that_are_json() {
+        let asked = ASKED.replace("\"step\":1,", "");
+        let closing = closers(&[START, &asked]);
+        assert!(closing[0].contains(r#""data":{"turn":1,"message":{"#), "{}", closing[0]);
+        closers(&[START, &asked, &closing[0]]);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The released event types, as values that code can match on.
 
+use std::sync::LazyLock;
+
 macro_rules! kinds {
     ($($name:ident = $text:literal,)*) => {
         /// An event type of the frozen generations. Which generation has it: its profile.
@@ -21,13 +23,18 @@ macro_rules! kinds {
                 }
             }
 
-            /// The type of that name, or `None` if no frozen generation released one.
+            /// The type of that name, or `None` if no frozen generation released one. Time O(1).
             #[must_use]
             pub fn from_name(name: &str) -> Option<Self> {
-                match name {
-                    $($text => Some(Self::$name),)*
-                    _ => None,
+                let mut at = hash(name);
+                // Half of the table is empty, so every search ends.
+                while let Some(kind) = TABLE.get(at).copied().flatten() {
+                    if kind.name() == name {
+                        return Some(kind);
+                    }
+                    at = next(at);
                 }
+                None
             }
         }
     };
@@ -100,4 +107,35 @@ impl Kind {
     pub const fn is_surface(self) -> bool {
         matches!(self, Self::UserMessage | Self::AssistantMessage | Self::ToolResult)
     }
+}
+
+/// Types by the hash of their names; a place that is taken moves to the next.
+static TABLE: LazyLock<[Option<Kind>; SLOTS]> = LazyLock::new(|| {
+    let mut table = [None; SLOTS];
+    for kind in Kind::ALL {
+        let mut at = hash(kind.name());
+        while table.get(at).is_some_and(Option::is_some) {
+            at = next(at);
+        }
+        if let Some(slot) = table.get_mut(at) {
+            *slot = Some(*kind);
+        }
+    }
+    table
+});
+
+const SLOTS: usize = 256;
+
+const _: () = assert!(Kind::ALL.len() * 2 < SLOTS);
+
+fn next(at: usize) -> usize {
+    at.wrapping_add(1) % SLOTS
+}
+
+/// Length, last byte and the one in the middle tell the names apart well enough.
+fn hash(name: &str) -> usize {
+    let bytes = name.as_bytes();
+    let byte = |at: usize| usize::from(bytes.get(at).copied().unwrap_or(0));
+    let (last, middle) = (byte(bytes.len().saturating_sub(1)), byte(bytes.len() / 2));
+    bytes.len().wrapping_mul(31).wrapping_add(last.wrapping_mul(7)).wrapping_add(middle) % SLOTS
 }

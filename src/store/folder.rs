@@ -6,7 +6,10 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::layout::{Beside, classify_beside, parse_log_name, printable, project_dir_name, session_dir_name};
+use super::layout::{
+    Beside, classify_beside, is_project_dir_name, parse_log_name, printable, project_dir_name,
+    session_dir_name,
+};
 use crate::container::Encoding;
 use crate::container::disk::{Disk, FileKind};
 use crate::error::{Error, Result};
@@ -95,6 +98,12 @@ impl Folder {
         let newest = self.logs.last().map(|log| log.generation);
         let older = self.logs.iter().filter(|log| Some(log.generation) != newest);
         older.map(|log| self.path.join(&log.name)).collect()
+    }
+
+    /// Whether the folder stands in what is named like a project of a root. One that does not is nobody's but its caller's.
+    #[must_use]
+    pub fn is_in_a_project(&self) -> bool {
+        self.path.parent().and_then(Path::file_name).is_some_and(is_project_dir_name)
     }
 
     /// Checks that the folder is the one that the session with `header` belongs in: named after its id, in the project

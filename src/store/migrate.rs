@@ -120,7 +120,8 @@ pub(crate) fn migrate_locked(
     if header.generation() == Generation::CURRENT {
         return Ok(current(&log));
     }
-    if let Some(folder) = Folder::read(&**disk, folder)? {
+    // A folder that a person named by its path, outside of any root, may have any name.
+    if let Some(folder) = Folder::read(&**disk, folder)?.filter(Folder::is_in_a_project) {
         folder.check_place(&**disk, &header)?;
     }
     let source = log.path().to_path_buf();
@@ -139,6 +140,7 @@ pub(crate) fn migrate_locked(
     Ok(Migrated { source, from, outcome })
 }
 
+#[expect(clippy::large_enum_variant, reason = "there is one at a time, taken apart where it is returned")]
 enum Converted<'d> {
     Refused(Refusal),
     Ready { writer: LogWriter<'d>, events: u64, is_prefix: bool, digest: u64 },

@@ -7,7 +7,7 @@ use super::log_file::LogFile;
 use super::restore::require_known;
 use super::scan::{Item, ScanOptions, scan_from};
 use super::snapshot::last_row;
-use crate::container::{Last, probe};
+use crate::container::{Encoding, Last, probe};
 use crate::error::Result;
 use crate::row::{Check, Header};
 
@@ -18,8 +18,11 @@ use crate::row::{Check, Header};
 ///
 /// # Errors
 /// [`crate::Error::Corruption`] and [`crate::Error::FormatUnsupported`]; damage before `from` is not looked for.
+/// [`crate::Error::DamagedTail`] if the range goes on where the end is damaged: its events up to there can be read.
 pub(crate) fn read_range(log: &LogFile, from: u64, to: u64, events: &mut Events) -> Result<u64> {
-    let options = ScanOptions { check: Check::Envelope, ..ScanOptions::STRICT };
+    // Where no checksum vouches for the payloads, half a row and a whole one on one line may look like an event.
+    let check = if log.encoding() == Encoding::Plain { Check::Full } else { Check::Envelope };
+    let options = ScanOptions { check, ..ScanOptions::STRICT };
     let total = count_events(log);
     let report = scan_from(log, options, from.min(total.unwrap_or(u64::MAX)), &mut |item| {
         if let Item::Row { row, .. } = item {
@@ -32,6 +35,10 @@ pub(crate) fn read_range(log: &LogFile, from: u64, to: u64, events: &mut Events)
         Ok(ControlFlow::Continue(()))
     })?;
     report.require(log)?;
+    if to > report.events {
+        // Less than was asked for, and nobody knows whether it was all: that must not pass for the end of the log.
+        report.require_appendable(log)?;
+    }
     Ok(total.unwrap_or(report.events))
 }
 
@@ -41,6 +48,8 @@ pub(crate) fn count_events(log: &LogFile) -> Option<u64> {
     let header = Header::parse(ends.header.strip_suffix(b"\n")?, log.limits()).ok()?;
     match ends.last {
         Last::HeaderOnly => Some(0),
+        // A crash may have damaged what lies before the end, and then the log is shorter.
+        Last::Rows { .. } if ends.unproved > 0 => None,
         Last::Rows { lines, counted } => {
             let (events, _) = last_row(&lines, header.generation(), log.limits())?;
             (counted.is_none() || counted == Some(events)).then_some(events)

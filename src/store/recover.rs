@@ -13,7 +13,7 @@ use super::log_file::{LogFile, ReadMode};
 use super::repair::Repaired;
 use super::scan::{Report, ScanOptions, Verdict, scan, scan_to_writer};
 use crate::container::disk::{Access, Disk};
-use crate::container::{Encoding, LEVEL_DEFAULT, Tail};
+use crate::container::{LEVEL_DEFAULT, Tail};
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 
@@ -58,14 +58,10 @@ pub fn plan_recovery(disk: &Arc<dyn Disk>, path: &Path, limits: Limits) -> Resul
     let report = scan(&log, ScanOptions::STRICT, &mut |_| Ok(ControlFlow::Continue(())))?;
     check_repairable(&log, &report)?;
     let tail = report.tail.filter(Tail::needs_repair);
-    let in_place = |tail: &Tail| match log.encoding() {
-        Encoding::Indexed => tail.good_end.saturating_sub(tail.durable),
-        Encoding::Zstd | Encoding::Plain => 0,
-    };
     let repaired = Repaired {
         set_aside: None,
         cut: tail.as_ref().map_or(0, Tail::excess),
-        rewritten: tail.as_ref().map_or(0, in_place),
+        rewritten: tail.as_ref().map_or(0, |tail| tail.good_end.saturating_sub(tail.durable)),
     };
     let committed = tail.is_some_and(|tail| !tail.committed);
     Ok(Recovered { report, repaired, committed })
@@ -80,7 +76,7 @@ fn recover_locked(disk: &Arc<dyn Disk>, path: &Path, limits: Limits) -> Result<R
     };
     let writer = blocks.writer(tail.durable, LEVEL_DEFAULT);
     let file = disk.open(path, Access::Append).map_err(Error::io(path, "opening"))?;
-    let mut appender = Appender::new(Arc::clone(disk), path, log.encoding(), file, writer, Some(tail))?;
+    let mut appender = Appender::new(Arc::clone(disk), path, file, writer, Some(tail))?;
     appender.check_judged(log.stamp())?;
     let repaired = appender.recover()?;
     Ok(Recovered { report, repaired, committed: !tail.committed })

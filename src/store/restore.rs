@@ -35,7 +35,7 @@ pub(crate) fn restore_range(log: &LogFile, from: u64, to: u64, events: &mut Even
 /// What was delivered is a log only if this succeeds: a conversion may be refused as late as at the end.
 ///
 /// # Errors
-/// As [`restore_range`].
+/// [`Error::Refused`] if the log cannot be converted; damage in its bytes as in any other read.
 pub fn restore(log: &LogFile, visit: &mut dyn FnMut(&TargetRow<'_>) -> ControlFlow<()>) -> Result<Restored> {
     let refused = |source| Error::Refused { path: log.path().to_path_buf(), source };
     let header = log.header_line()?;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::folder::Folder;
+use super::handle::READ_RETRIES;
 use super::log_file::{LogFile, ReadMode};
 use super::scan::{ScanOptions, Verdict, scan};
 use crate::container::disk::{Disk, Stamp};
@@ -153,6 +154,17 @@ impl Snapshot {
     /// # Errors
     /// [`Error::Io`]. Whatever is wrong with the log is told by [`Snapshot::state`] and [`Snapshot::error`].
     pub fn of_log(disk: &Arc<dyn Disk>, path: &Path, limits: Limits) -> Result<Self> {
+        let mut retries = READ_RETRIES;
+        loop {
+            let snapshot = Self::of_log_now(disk, path, limits)?;
+            if retries == 0 || !snapshot.error.as_ref().is_some_and(Error::is_shrunk) {
+                return Ok(snapshot);
+            }
+            retries = retries.saturating_sub(1);
+        }
+    }
+
+    fn of_log_now(disk: &Arc<dyn Disk>, path: &Path, limits: Limits) -> Result<Self> {
         // Two page reads cost less than setting a map up.
         let log = LogFile::open(disk, path, limits, ReadMode::Read)?;
         let mut snapshot = Self::empty(path);
@@ -218,7 +230,12 @@ impl Snapshot {
         let ends = probe(&mut source, log.encoding(), *log.limits())
             .map_err(|error: ReadError| Error::read(log.path(), 0, error))?;
         let line = ends.header.strip_suffix(b"\n").unwrap_or(&ends.header);
-        let header = Header::parse(line, log.limits()).map_err(|fault| header_error(log.path(), fault))?;
+        let header = Header::parse(line, log.limits()).map_err(|fault| {
+            if let HeaderFault::Newer { version } = fault {
+                self.generation = Some(Generation::new(version));
+            }
+            header_error(log.path(), fault)
+        })?;
         let generation = header.generation();
         self.generation = Some(generation);
         self.header = Some(header);

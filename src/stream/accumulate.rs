@@ -249,3 +249,133 @@ fn safe(time: UnixMs) -> Result<i64, PushFault> {
 fn safe_index(index: u64) -> Result<u64, PushFault> {
     if index <= SAFE_INTEGER_MAX.unsigned_abs() { Ok(index) } else { Err(PushFault::Index) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::chunk::RawChunk;
+    use super::super::fragment::Fragment;
+    use super::*;
+
+    fn ms(time: i64) -> UnixMs {
+        UnixMs::new(time)
+    }
+
+    #[test]
+    fn times_and_indexes_are_safe_integers() {
+        let mut stream = Accumulator::new();
+        for time in [SAFE_INTEGER_MAX + 1, -SAFE_INTEGER_MAX - 1, i64::MIN, i64::MAX] {
+            assert_eq!(stream.push_text(ms(time), 0, "a"), Err(PushFault::Time));
+        }
+        let index = SAFE_INTEGER_MAX.unsigned_abs();
+        assert_eq!(stream.push_reasoning(ms(0), index + 1, "a"), Err(PushFault::Index));
+        assert_eq!(stream.push_tool_call(ms(0), u64::MAX, "c", None, ""), Err(PushFault::Index));
+        assert_eq!((stream.len(), stream.is_empty(), stream.snapshot()), (0, true, "[]".to_owned()));
+        stream.push_text(ms(-SAFE_INTEGER_MAX), index, "a").unwrap();
+        stream.push_text(ms(0), index, "b").unwrap();
+        stream.push_text(ms(SAFE_INTEGER_MAX), index, "c").unwrap();
+        let expected = concat!(
+            r#"[{"type":"text-chunks","time0":-9007199254740991,"index":9007199254740991,"#,
+            r#""dt":[9007199254740991,9007199254740991],"texts":["a","b","c"]}]"#
+        );
+        assert_eq!((stream.len(), stream.snapshot().as_str()), (3, expected));
+    }
+
+    #[test]
+    fn a_call_continues_only_with_the_same_id_and_name_by_value() {
+        let records = |calls: &[(&str, Option<&str>)]| {
+            let mut stream = Accumulator::new();
+            for (id, name) in calls {
+                stream.push_tool_call(ms(0), 0, id, *name, "").unwrap();
+            }
+            stream.snapshot().matches("tool-call-chunks").count()
+        };
+        assert_eq!(records(&[("c", Some("f")), ("c", Some("f"))]), 1);
+        assert_eq!(records(&[("c", Some("f")), ("c", None)]), 2);
+        assert_eq!(records(&[("c", None), ("c", Some("f"))]), 2);
+        assert_eq!(records(&[("c", None), ("c", None)]), 1);
+        assert_eq!(records(&[("c", Some("f")), ("c", Some("g"))]), 2);
+        assert_eq!(records(&[("\n", None), ("\\n", None)]), 2);
+        assert_eq!(records(&[("\\n", None), ("\n", None)]), 2);
+        assert_eq!(records(&[("\"\n", None), ("\"\n", None)]), 1);
+        let mut stream = Accumulator::new();
+        stream.push_tool_call(ms(0), 0, "é\n", Some("f"), "").unwrap();
+        let spelled = br#"{"type":"tool-call-delta","index":0,"id":"\u00e9\u000A","name":"\u0066","argumentsDelta":"x"}"#;
+        stream.push_json(ms(1), spelled).unwrap();
+        let expected = r#"[{"type":"tool-call-chunks","time0":0,"index":0,"dt":[1],"id":"é\n","name":"f","args":["","x"]}]"#;
+        assert_eq!(stream.snapshot(), expected);
+    }
+
+    #[test]
+    fn a_refused_push_leaves_the_open_run_open() {
+        let mut stream = Accumulator::new();
+        stream.push_text(ms(1), 0, "a").unwrap();
+        let faults = [
+            (&b"{"[..], None),
+            (b"-0", Some(PushFault::NotLossless)),
+            (b"[1e999]", Some(PushFault::NotLossless)),
+            (b"null", Some(PushFault::NotAnObject)),
+            (b"{\"type\":\"text-chunks\"}", Some(PushFault::UnknownType)),
+            (b"{\"type\":\"text-delta\",\"index\":-1,\"text\":\"\"}", Some(PushFault::Index)),
+            (b"{\"type\":\"text-delta\",\"index\":0,\"text\":null}", Some(PushFault::Text)),
+            (b"{\"type\":\"tool-call-delta\",\"index\":0,\"argumentsDelta\":\"\"}", Some(PushFault::Id)),
+            (b"{\"type\":\"tool-call-delta\",\"index\":0,\"id\":\"\",\"name\":null}", Some(PushFault::Name)),
+            (b"{\"type\":\"tool-call-delta\",\"index\":0,\"id\":\"\"}", Some(PushFault::Arguments)),
+        ];
+        for (chunk, expected) in faults {
+            let fault = stream.push_json(ms(2), chunk).map(drop).unwrap_err();
+            match expected {
+                Some(expected) => assert_eq!(fault, expected),
+                None => assert!(matches!(fault, PushFault::Syntax(_))),
+            }
+        }
+        for timed in [&b"{\"chunk\":{}}"[..], b"{\"time\":\"1\",\"chunk\":{}}", b"[]"] {
+            assert_eq!(stream.push_timed_json(timed).map(drop), Err(PushFault::Time));
+        }
+        assert_eq!(stream.push_timed_json(b"{\"time\":1}").map(drop), Err(PushFault::NotLossless));
+        stream
+            .push_timed_json(br#"{"time":3e0,"chunk":{"type":"text-delta","index":0,"text":"b"}}"#)
+            .unwrap();
+        let expected = r#"[{"type":"text-chunks","time0":1,"index":0,"dt":[2],"texts":["a","b"]}]"#;
+        assert_eq!(stream.snapshot(), expected);
+    }
+
+    #[test]
+    fn raw_chunks_are_stored_in_canonical_spelling_and_returned_as_they_are() {
+        let mut stream = Accumulator::new();
+        let usage = br#" {"usage" : {"b":1.50, "2":[ ]},"type":"us\u0061ge"} "#;
+        let copy = stream.push_json(ms(1), usage).unwrap();
+        let Chunk::Raw(copy) = copy.chunk else { panic!("{copy:?}") };
+        assert_eq!(copy.json().as_bytes(), usage.trim_ascii());
+        let raw = RawChunk::new(r#"{"type":"text-delta","index":0,"text":"\u0061"}"#);
+        stream.push(ms(2), Chunk::Raw(raw)).unwrap();
+        stream.push(ms(3), Chunk::TextDelta { index: 0, text: Fragment::new(r"\/") }).unwrap();
+        let expected = concat!(
+            r#"[{"type":"chunk","time":1,"chunk":{"usage":{"2":[],"b":1.5},"type":"usage"}},"#,
+            r#"{"type":"text-chunks","time0":2,"index":0,"dt":[1],"texts":["a","/"]}]"#
+        );
+        assert_eq!(stream.snapshot(), expected);
+    }
+
+    #[test]
+    fn a_borrowed_buffer_is_completed_or_left_as_it_was() {
+        let mut buffer = b"{\"stream\":".to_vec();
+        let mut stream = Accumulator::with(&mut buffer, Scratch::default());
+        stream.push_text(ms(1), 0, "a").unwrap();
+        stream.push_json(ms(2), b"{\"type\":\"finish\"}").unwrap();
+        stream.push_tool_call(ms(3), 0, "", Some("f"), "\n").unwrap();
+        let snapshot = stream.snapshot();
+        let (_, scratch) = stream.finish();
+        assert_eq!(buffer, format!("{{\"stream\":{snapshot}").as_bytes());
+        let len = buffer.len();
+        let mut stream = Accumulator::with(&mut buffer, scratch);
+        stream.push_text(ms(1), 0, "b").unwrap();
+        assert_eq!(
+            stream.snapshot(),
+            r#"[{"type":"text-chunks","time0":1,"index":0,"dt":[],"texts":["b"]}]"#
+        );
+        stream.abandon();
+        assert_eq!(buffer.len(), len);
+        let (owned, _) = Accumulator::new().finish();
+        assert_eq!(owned, b"[]");
+    }
+}

@@ -145,6 +145,7 @@ fn any_gaps(list: &[u8], time0: i64, first: usize, table: &mut Table) -> Option<
         let narrow = i32::try_from(gap);
         if narrow.is_err() && wide.is_none() {
             wide = Some(table.wide.len());
+            table.wide.reserve(memchr::memchr_iter(b',', list).count().saturating_add(2));
             table.wide.extend(table.members.get(first..)?.iter().map(|member| i64::from(member.gap)));
         }
         if wide.is_some() {
@@ -255,4 +256,220 @@ fn set_ends(members: &mut [Member], mut closes: u64, from_start: u32) -> Option<
         None => fill(members.get_mut(..count)?),
     }
     members.get_mut(count..)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// What stands before an array: digits, quotes and brackets that must not count as part of it.
+    const BEFORE: &str = "99,999,\"99999999999999999999\\999";
+
+    /// [`gaps`] on `list`, as the gaps and what follows.
+    fn read_gaps(list: &str, time0: i64) -> Option<(Vec<i64>, usize)> {
+        let text = format!("{BEFORE}[{list}],\"texts\":[12345");
+        let mut table = Table::default();
+        let (end, wide) = gaps(text.as_bytes(), BEFORE.len() + 1, time0, &mut table)?;
+        assert_eq!(table.members.first().map(|first| first.gap), Some(0));
+        let read = match wide {
+            Some(first) => table.wide[first..].to_vec(),
+            None => table.members.iter().map(|member| i64::from(member.gap)).collect(),
+        };
+        assert_eq!(read.len(), table.members.len());
+        Some((read[1..].to_vec(), end - BEFORE.len() - 2 - list.len()))
+    }
+
+    /// The same, one gap after the other.
+    fn walk_gaps(list: &str, time0: i64) -> Option<(Vec<i64>, usize)> {
+        let mut gaps = Vec::new();
+        let mut time = time0;
+        for gap in list.split(',').filter(|_| !list.is_empty()) {
+            let value: i64 = gap.parse().ok()?;
+            time += value;
+            if value.to_string() != gap || value.abs() > SAFE_INTEGER_MAX || time.abs() > SAFE_INTEGER_MAX {
+                return None;
+            }
+            gaps.push(value);
+        }
+        Some((gaps, 0))
+    }
+
+    #[test]
+    fn every_gap_is_read_at_every_place_of_a_block() {
+        let odd = [
+            "0",
+            "7",
+            "10",
+            "99",
+            "100",
+            "4096",
+            "1234567",
+            "9999999",
+            "10000000",
+            "12345678",
+            "-1",
+            "-0",
+            "00",
+            "01",
+            "012",
+            "",
+            "-",
+            "1.5",
+            "1e3",
+            " 1",
+            "1 ",
+            "2147483647",
+            "2147483648",
+            "-2147483649",
+            "9007199254740991",
+            "9007199254740992",
+            "12345678901234567890",
+            "\"1\"",
+            "[",
+            "x",
+        ];
+        for before in ["", "5,", "5,27,", "5,130,"] {
+            for count in 0..70 {
+                for odd in odd {
+                    for after in
+                        ["", ",3", ",", ",30,30,30,30,30,30,30,30,30,30,30,30,30,30,30,30,30,30,30,30,30,30"]
+                    {
+                        let list = format!("{}{odd}{after}", before.repeat(count));
+                        assert_eq!(read_gaps(&list, 0), walk_gaps(&list, 0), "{list}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn partial_sums_are_safe_integers_or_the_run_is_refused() {
+        for (time0, list, fits) in [
+            (SAFE_INTEGER_MAX, "", true),
+            (SAFE_INTEGER_MAX, "0", true),
+            (SAFE_INTEGER_MAX, "1", false),
+            (SAFE_INTEGER_MAX, "1,-1", false),
+            (SAFE_INTEGER_MAX, "-1,1", true),
+            (SAFE_INTEGER_MAX - 60, "20,20,20", true),
+            (SAFE_INTEGER_MAX - 60, "20,20,21", false),
+            (-SAFE_INTEGER_MAX, "9007199254740991,9007199254740991", true),
+            (-SAFE_INTEGER_MAX, "9007199254740991,9007199254740991,1", false),
+            (-SAFE_INTEGER_MAX, "-1", false),
+        ] {
+            assert_eq!(read_gaps(list, time0).is_some(), fits, "{time0} {list}");
+            assert_eq!(read_gaps(list, time0), walk_gaps(list, time0), "{time0} {list}");
+        }
+    }
+
+    /// [`fragments`] on `inside`, as the ends and what follows; `count` fragments are due.
+    fn read_fragments(inside: &str, count: usize) -> Option<(Vec<usize>, usize)> {
+        let text = format!("{BEFORE}[{inside}]}},{{\"n\",\"m\"");
+        let mut members = vec![Member::default(); count];
+        let end = fragments(text.as_bytes(), BEFORE.len() + 1, &mut members)?;
+        Some((
+            members.iter().map(|member| member.end as usize).collect(),
+            end - BEFORE.len() - 2 - inside.len(),
+        ))
+    }
+
+    /// The same, one byte after the other.
+    fn walk_fragments(inside: &str) -> Option<Vec<usize>> {
+        let text = inside.as_bytes();
+        let mut ends = Vec::new();
+        let mut at = 0;
+        loop {
+            if text.get(at) != Some(&b'"') {
+                return None;
+            }
+            at += 1;
+            while text.get(at)? != &b'"' {
+                if text[at] == b'\\' {
+                    at += 1;
+                    match text.get(at)? {
+                        b'u' if text.get(at + 1..at + 5)?.iter().all(u8::is_ascii_hexdigit) => at += 4,
+                        b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => {}
+                        _ => return None,
+                    }
+                }
+                at += 1;
+            }
+            ends.push(at);
+            at += 1;
+            match text.get(at) {
+                None => return Some(ends),
+                Some(b',') => at += 1,
+                Some(_) => return None,
+            }
+        }
+    }
+
+    /// Found if just as many are due, and refused if others are.
+    fn check_fragments(inside: &str) {
+        let ends = walk_fragments(inside);
+        let count = ends.as_ref().map_or(inside.matches("\",\"").count() + 1, Vec::len);
+        assert_eq!(read_fragments(inside, count), ends.map(|ends| (ends, 0)), "{inside}");
+        for due in [count - 1, count + 1, count + 40] {
+            assert_eq!(read_fragments(inside, due), None, "{due} of {inside}");
+        }
+    }
+
+    #[test]
+    fn every_fragment_is_found_at_every_place_of_a_block() {
+        let odd = [
+            r#""""#,
+            r#""a""#,
+            r#""é""#,
+            r#""\n""#,
+            r#""\"""#,
+            r#""\\""#,
+            r#""\\\"""#,
+            r#""\u00e9""#,
+            r#""\ud83D""#,
+            r#""\/\b""#,
+            r#""\u00g0""#,
+            r#""\u12""#,
+            r#""\x""#,
+            r#"""""#,
+            r#""a" "#,
+            r#" "a""#,
+            r#""a"x"b""#,
+            "",
+            "1",
+            "null",
+            r#"["#,
+            r#""],[""#,
+            r#"],[""#,
+            r#""a";"b""#,
+            r#""a",,"b""#,
+            r#""a":"b""#,
+        ];
+        for before in [r#""","#, r#""ab","#, r#""a\\","#, r#""a long one that is most of a block","#] {
+            for count in 0..70 {
+                for odd in odd {
+                    for after in [
+                        "",
+                        r#","x""#,
+                        ",",
+                        r#","","","","","","","","","","","","","","","","","","","","","",""#,
+                    ] {
+                        let inside = format!("{}{odd}{after}", before.repeat(count));
+                        check_fragments(&inside);
+                    }
+                }
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn gaps_are_read_as_by_a_walk(list in r"(-?[0-9]{1,9},){0,60}(-?[0-9]{1,17})?", time0 in -1_000_000_000_000i64..1_000_000_000_000) {
+            prop_assert_eq!(read_gaps(&list, time0), walk_gaps(&list, time0));
+        }
+
+        #[test]
+        fn fragments_are_found_as_by_a_walk(inside in r#"("([a-n ,\]]|\\["\\nu/]|é){0,9}",){0,40}"([a-n]|\\\\|\\u00e9){0,90}""#) {
+            check_fragments(&inside);
+        }
+    }
 }

@@ -336,3 +336,122 @@ impl Partial {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::chunk::RawChunk;
+    use super::*;
+
+    fn assembler(chunks: &[&str]) -> Result<Assembler, AssembleFault> {
+        let mut assembler = Assembler::new();
+        for chunk in chunks {
+            assembler.push(Chunk::Raw(RawChunk::new(chunk)))?;
+        }
+        Ok(assembler)
+    }
+
+    fn content(assembler: &Assembler) -> String {
+        let mut out = Vec::new();
+        for block in assembler.blocks().unwrap() {
+            block.write_json(&mut out);
+        }
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn raw_and_typed_deltas_of_an_index_meet_in_one_block() {
+        let mut assembler = Assembler::new();
+        let text = Fragment::new(r"a\ud83d");
+        assembler.push(Chunk::TextDelta { index: 7, text }).unwrap();
+        let raw = r#"{"type":"text-delta","index":7.0,"text":"\ude00"}"#;
+        assembler.push(Chunk::Raw(RawChunk::new(raw))).unwrap();
+        assert_eq!(content(&assembler), "{\"type\":\"text\",\"text\":\"a\u{1f600}\"}");
+    }
+
+    #[test]
+    fn a_call_without_deltas_is_named_after_its_index() {
+        let start =
+            |index: &str| format!(r#"{{"type":"block-start","index":{index},"blockType":"tool-call"}}"#);
+        let call = |id: &str| format!(r#"{{"type":"tool-call","id":"{id}","name":"","arguments":""}}"#);
+        for (index, id) in [
+            ("0", "call-0"),
+            ("-4", "call--4"),
+            ("1e21", "call-1e+21"),
+            ("null", "call-null"),
+            ("\"x\"", "call-x"),
+        ] {
+            assert_eq!(content(&assembler(&[&start(index)]).unwrap()), call(id));
+        }
+        let missing = r#"{"type":"block-start","blockType":"tool-call"}"#;
+        assert_eq!(content(&assembler(&[missing]).unwrap()), call("call-undefined"));
+        let delta = r#"{"type":"tool-call-delta","index":0,"id":"","argumentsDelta":""}"#;
+        assert_eq!(content(&assembler(&[delta]).unwrap()), call(""));
+    }
+
+    #[test]
+    fn indexes_are_told_apart_by_value() {
+        let start = |index: &str| format!(r#"{{"type":"block-start","index":{index},"blockType":"text"}}"#);
+        let count = |a: &str, b: &str| assembler(&[&start(a), &start(b)]).unwrap().blocks().unwrap().len();
+        assert_eq!(count("1", "1.0"), 1);
+        assert_eq!(count("\"a\"", "\"\\u0061\""), 1);
+        assert_eq!(count("1", "\"1\""), 2);
+        assert_eq!(count("null", "\"null\""), 2);
+    }
+
+    #[test]
+    fn what_cannot_be_assembled_is_refused_and_changes_nothing() {
+        let mut assembler = assembler(&[r#"{"type":"text-delta","index":0,"text":"a"}"#]).unwrap();
+        for (chunk, fault) in [
+            ("{}", AssembleFault::UnknownType),
+            (r#"{"type":"sparkle"}"#, AssembleFault::UnknownType),
+            (r#"{"type":"text-delta","index":1,"text":5}"#, AssembleFault::Member),
+            (r#"{"type":"reasoning-delta","index":1}"#, AssembleFault::Member),
+            (r#"{"type":"tool-call-delta","index":1,"argumentsDelta":""}"#, AssembleFault::Member),
+            (
+                r#"{"type":"tool-call-delta","index":1,"id":"c","name":1,"argumentsDelta":""}"#,
+                AssembleFault::Member,
+            ),
+            (r#"{"type":"block-start","index":[],"blockType":"text"}"#, AssembleFault::Member),
+            (r#"{"type":"block-end","index":1}"#, AssembleFault::Member),
+            (r#"{"type":"block-end","index":1,"block":null}"#, AssembleFault::Member),
+        ] {
+            assert_eq!(assembler.push(Chunk::Raw(RawChunk::new(chunk))), Err(fault), "{chunk}");
+        }
+        assert_eq!(content(&assembler), r#"{"type":"text","text":"a"}"#);
+    }
+
+    #[test]
+    fn an_open_block_of_another_kind_fails_content_and_not_the_visible_prefix() {
+        let chunks = [
+            r#"{"type":"text-delta","index":4,"text":" a"}"#,
+            r#"{"type":"block-start","index":2,"blockType":"image"}"#,
+        ];
+        let mut assembler = assembler(&chunks).unwrap();
+        let fault = AssembleFault::OpenKind { position: 1 };
+        assert_eq!(assembler.blocks().err(), Some(fault));
+        assert_eq!(assembler.replay_state().err(), Some(fault));
+        assert_eq!(assembler.interrupted_blocks().len(), 1);
+        let end = r#"{"type":"block-end","index":2,"block":{"type":"image"}}"#;
+        assembler.push(Chunk::Raw(RawChunk::new(end))).unwrap();
+        assert_eq!(assembler.blocks().unwrap().len(), 2);
+    }
+
+    #[test]
+    fn a_replay_state_without_response_keeps_having_none() {
+        let chunks = [
+            r#"{"type":"block-start","index":0,"blockType":"tool-call"}"#,
+            r#"{"type":"text-delta","index":1,"text":"a"}"#,
+            r#"{"type":"finish","reason":{"kind":"max-tokens"},"replayState":{"blocks":[0, {"x":[1,2]}]}}"#,
+        ];
+        let state = assembler(&chunks).unwrap().replay_state().unwrap();
+        assert_eq!(state.as_deref(), Some(r#"{"blocks":[{"x":[1,2]}]}"#));
+    }
+
+    #[test]
+    fn without_chunks_there_is_a_finish_and_nothing_else() {
+        let empty = Assembler::new();
+        assert_eq!((empty.usage(), empty.finish()), (None, r#"{"kind":"stop"}"#));
+        assert_eq!(empty.replay_state(), Ok(None));
+        assert!(empty.blocks().unwrap().is_empty() && empty.interrupted_blocks().is_empty());
+    }
+}

@@ -337,3 +337,101 @@ fn is_filled(json: Option<&str>) -> bool {
 fn is_seen(json: Option<&str>) -> bool {
     json.and_then(string).is_some_and(|text| !text.is_blank())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(json: &str) -> Chunk<'_> {
+        Chunk::Raw(RawChunk::new(json))
+    }
+
+    #[test]
+    fn tokens_and_visibility_by_kind() {
+        // json, is it a token, is it visible, has it visible text
+        for (json, token, visible, text) in [
+            (r#"{"type":"text-delta","index":0,"text":""}"#, false, false, false),
+            (r#"{"type":"text-delta","index":0,"text":" \n"}"#, true, false, false),
+            (r#"{"type":"text-delta","index":0,"text":"a"}"#, true, true, true),
+            (r#"{"type":"text-delta","index":0,"text":5}"#, false, false, false),
+            (r#"{"type":"reasoning-delta","index":0,"text":"a"}"#, true, true, false),
+            (r#"{"type":"tool-call-delta","index":0,"id":"c","argumentsDelta":""}"#, false, false, false),
+            (
+                r#"{"type":"tool-call-delta","index":0,"id":"c","name":"","argumentsDelta":""}"#,
+                true,
+                false,
+                false,
+            ),
+            (r#"{"type":"tool-call-delta","index":0,"id":"c","argumentsDelta":"{"}"#, true, false, false),
+            (r#"{"type":"block-start","index":0,"blockType":"text"}"#, false, false, false),
+            (r#"{"type":"block-start","index":0,"blockType":"tool-call"}"#, false, false, false),
+            (r#"{"type":"block-start","index":0,"blockType":"image"}"#, false, true, false),
+            (
+                r#"{"type":"block-end","index":0,"block":{"type":"text","text":"\ufeff"}}"#,
+                false,
+                false,
+                false,
+            ),
+            (r#"{"type":"block-end","index":0,"block":{"type":"text","text":"a"}}"#, false, true, true),
+            (r#"{"type":"block-end","index":0,"block":{"type":"reasoning","text":"a"}}"#, false, true, false),
+            (r#"{"type":"block-end","index":0,"block":{"type":"tool-call"}}"#, false, false, false),
+            (r#"{"type":"block-end","index":0,"block":{"type":"image"}}"#, false, true, false),
+            (r#"{"type":"block-end","index":0}"#, false, false, false),
+            (r#"{"type":"usage","usage":{}}"#, false, false, false),
+            (r#"{"type":"finish","reason":{"kind":"stop"}}"#, false, false, false),
+            (r#"{"type":"sparkle","text":"a"}"#, false, false, false),
+        ] {
+            let chunk = raw(json);
+            assert_eq!(
+                (chunk.is_token(), chunk.is_visible(), chunk.has_visible_text()),
+                (token, visible, text),
+                "{json}"
+            );
+        }
+        let (a, none) = (Fragment::new("a"), Fragment::new(""));
+        let call = |name, arguments| Chunk::ToolCallDelta { index: 0, id: a, name, arguments };
+        assert!(
+            call(Some(none), none).is_token() && call(None, a).is_token() && !call(None, none).is_token()
+        );
+        assert!(!call(Some(a), a).is_visible() && !call(Some(a), a).has_visible_text());
+        let reasoning = Chunk::ReasoningDelta { index: 0, text: a };
+        assert!(reasoning.is_token() && reasoning.is_visible() && !reasoning.has_visible_text());
+        let text = Chunk::TextDelta { index: 0, text: Fragment::new(r"\u3000") };
+        assert!(text.is_token() && !text.is_visible() && !text.has_visible_text());
+    }
+
+    #[test]
+    fn kinds_have_their_names_both_ways() {
+        for (name, kind) in ChunkKind::NAMED {
+            assert_eq!(kind.name(), name);
+            let json = format!(r#"{{"x":{{"type":"no"}},"type":"no","type":"{name}"}}"#);
+            assert_eq!(RawChunk::new(&json).kind(), Some(kind));
+            assert_eq!(raw(&json).kind(), Some(kind));
+        }
+        assert_eq!(RawChunk::new(r#"{"type":5}"#).kind(), None);
+        assert_eq!(RawChunk::new("{}").kind(), None);
+    }
+
+    #[test]
+    fn deltas_are_written_canonically_and_raw_chunks_as_they_stand() {
+        let written = |chunk: Chunk<'_>| {
+            let mut out = Vec::new();
+            Timed { time: UnixMs::new(-1), chunk }.write_json(&mut out);
+            String::from_utf8(out).unwrap()
+        };
+        let text = Fragment::new(r"\u0041\n\uD800");
+        assert_eq!(
+            written(Chunk::TextDelta { index: 1, text }),
+            r#"{"time":-1,"chunk":{"type":"text-delta","index":1,"text":"A\n\ud800"}}"#
+        );
+        assert_eq!(
+            written(Chunk::ReasoningDelta { index: 1, text }),
+            r#"{"time":-1,"chunk":{"type":"reasoning-delta","index":1,"text":"A\n\ud800"}}"#
+        );
+        assert_eq!(
+            written(Chunk::ToolCallDelta { index: 0, id: text, name: Some(text), arguments: text }),
+            r#"{"time":-1,"chunk":{"type":"tool-call-delta","index":0,"id":"A\n\ud800","name":"A\n\ud800","argumentsDelta":"A\n\ud800"}}"#
+        );
+        assert_eq!(written(raw(r#"{ "a" : 1.0 }"#)), r#"{"time":-1,"chunk":{ "a" : 1.0 }}"#);
+    }
+}

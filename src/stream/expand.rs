@@ -2,7 +2,7 @@ use std::iter::FusedIterator;
 use std::slice;
 
 use super::chunk::{Chunk, RawChunk, Timed};
-use super::fault::{RecordFault, StreamFault};
+use super::fault::StreamFault;
 use super::fragment::Fragment;
 use super::record::{Head, Members, Record, Run, RunKind, Slot, Table};
 use super::value::{value_end, white_space};
@@ -44,10 +44,19 @@ pub fn expand_with(stream: &[u8], depth_max: u32) -> Result<Expansion<'_>, Strea
     read(stream, depth_max, true)
 }
 
+/// [`expand`] without the shortcut for the usual spelling. It gives the same, slower.
+///
+/// # Errors
+/// As [`expand`].
+#[cfg(any(test, feature = "fuzzing"))]
+pub fn expand_generally(stream: &[u8]) -> Result<Expansion<'_>, StreamFault> {
+    read(stream, Limits::DEFAULT.nesting_max, false)
+}
+
 /// Levels of brackets that a run has, the stream's own included.
 const RUN_DEPTH: u32 = 3;
 
-pub(super) fn read(stream: &[u8], depth_max: u32, fast: bool) -> Result<Expansion<'_>, StreamFault> {
+fn read(stream: &[u8], depth_max: u32, fast: bool) -> Result<Expansion<'_>, StreamFault> {
     let Ok(text) = simdutf8::basic::from_utf8(stream) else {
         check(stream, depth_max)?;
         return Err(StreamFault::NotAnArray); // not reached: ill-formed UTF-8 fails the check
@@ -271,10 +280,143 @@ impl<'a> Iterator for Chunks<'_, 'a> {
 impl ExactSizeIterator for Chunks<'_, '_> {}
 impl FusedIterator for Chunks<'_, '_> {}
 
-impl RecordFault {
-    /// The fault of the record at `record`.
-    #[cfg(test)]
-    pub(super) const fn at(self, record: usize) -> StreamFault {
-        StreamFault::Record { record, fault: self }
+#[cfg(test)]
+mod tests {
+    use super::super::fault::RecordFault;
+    use super::*;
+    use crate::json::{SyntaxError, SyntaxErrorKind};
+
+    fn fault(stream: &str) -> StreamFault {
+        expand(stream.as_bytes()).unwrap_err()
+    }
+
+    const GOOD: &str = r#"{"type":"text-chunks","time0":1,"index":0,"dt":[],"texts":["a"]}"#;
+
+    #[test]
+    fn what_is_not_json_is_said_to_be_that_even_after_a_bad_record() {
+        let syntax = |offset, kind| StreamFault::Syntax(SyntaxError { offset, kind });
+        assert_eq!(fault(""), syntax(0, SyntaxErrorKind::UnexpectedEnd));
+        assert_eq!(fault("[1,]"), syntax(3, SyntaxErrorKind::Unexpected));
+        assert_eq!(fault("[5"), syntax(2, SyntaxErrorKind::UnexpectedEnd));
+        assert_eq!(fault("[]]"), syntax(2, SyntaxErrorKind::Trailing));
+        assert_eq!(fault("[\"a\n\"]"), syntax(3, SyntaxErrorKind::Control));
+        assert_eq!(fault(&format!("[{GOOD} {GOOD}]")), syntax(GOOD.len() + 2, SyntaxErrorKind::Unexpected));
+        let not_utf8 = expand(b"[5,\"\xff\"]").unwrap_err();
+        assert_eq!(not_utf8, syntax(4, SyntaxErrorKind::NotUtf8));
+        assert_eq!(fault("[5]"), StreamFault::Record { record: 0, fault: RecordFault::NotAnObject });
+        for stream in ["{}", "null", " \"[]\" ", "7"] {
+            assert_eq!(fault(stream), StreamFault::NotAnArray);
+        }
+    }
+
+    #[test]
+    fn nesting_is_bounded_as_for_any_text() {
+        let raw = r#"[{"type":"chunk","time":1,"chunk":{"a":[]}}]"#;
+        for (stream, depth) in [("[]", 1), (&format!("[{GOOD}]"), 3), (&format!("[ {GOOD}]"), 3), (raw, 4)] {
+            assert!(expand_with(stream.as_bytes(), depth).is_ok(), "{stream}");
+            let fault = expand_with(stream.as_bytes(), depth - 1).unwrap_err();
+            let StreamFault::Syntax(fault) = fault else { panic!("{fault}") };
+            assert_eq!(
+                (fault.kind, check(stream.as_bytes(), depth - 1)),
+                (SyntaxErrorKind::TooDeep, Err(fault))
+            );
+        }
+    }
+
+    #[test]
+    fn rules_are_checked_in_their_order() {
+        // Each run breaks one rule less, from the first to the last that there is.
+        let faults = [
+            (
+                r#"{"type":"tool-call-chunk","time0":"","index":-1,"dt":[""],"id":"","name":"","args":[]}"#,
+                RecordFault::UnknownType,
+            ),
+            (
+                r#"{"type":"tool-call-chunks","time0":"","index":-1,"dt":[""],"id":"","name":"","args":[],"x":1}"#,
+                RecordFault::MemberSet,
+            ),
+            (
+                r#"{"type":"tool-call-chunks","time0":"","index":-1,"dt":[""],"id":"","name":"","args":[]}"#,
+                RecordFault::Fragments,
+            ),
+            (
+                r#"{"type":"tool-call-chunks","time0":"","index":-1,"dt":[""],"id":"","name":"","args":["a"]}"#,
+                RecordFault::Id,
+            ),
+            (
+                r#"{"type":"tool-call-chunks","time0":"","index":-1,"dt":[""],"id":"c","name":"","args":["a"]}"#,
+                RecordFault::Name,
+            ),
+            (
+                r#"{"type":"tool-call-chunks","time0":"","index":-1,"dt":[""],"id":"c","name":"f","args":["a"]}"#,
+                RecordFault::Time,
+            ),
+            (
+                r#"{"type":"tool-call-chunks","time0":1,"index":-1,"dt":[""],"id":"c","name":"f","args":["a"]}"#,
+                RecordFault::Index,
+            ),
+            (
+                r#"{"type":"tool-call-chunks","time0":1,"index":1,"dt":[""],"id":"c","name":"f","args":["a"]}"#,
+                RecordFault::Gaps,
+            ),
+            (
+                r#"{"type":"tool-call-chunks","time0":1,"index":1,"dt":[9007199254740991],"id":"c","name":"f","args":["a"]}"#,
+                RecordFault::Gaps,
+            ),
+            (
+                r#"{"type":"tool-call-chunks","time0":1,"index":1,"dt":[9007199254740991],"id":"c","name":"f","args":["a","b"]}"#,
+                RecordFault::TimeRange,
+            ),
+            (r#"{"type":"chunk","time":1.5,"chunk":[-0]}"#, RecordFault::Time),
+            (r#"{"type":"chunk","time":1,"chunk":[-0]}"#, RecordFault::RawChunk),
+        ];
+        for (record, expected) in faults {
+            let expected = StreamFault::Record { record: 1, fault: expected };
+            assert_eq!(fault(&format!("[{GOOD},{record},5]")), expected, "{record}");
+        }
+    }
+
+    #[test]
+    fn records_show_what_their_members_share() {
+        let json = concat!(
+            r#"[{"type":"tool-call-chunks","time0":-3,"index":7,"dt":[1,2],"id":"c","name":"f","args":["{","",  "}"]},"#,
+            r#"{"type":"chunk","time":4,"chunk":{}}]"#
+        );
+        let stream = expand(json.as_bytes()).unwrap();
+        assert_eq!(
+            (stream.len(), stream.is_empty(), stream.records().len(), stream.chunks().len()),
+            (4, false, 2, 4)
+        );
+        let mut records = stream.records();
+        let Some(Record::Run(run)) = records.next() else { panic!("a run") };
+        assert_eq!(
+            (run.kind(), run.time0(), run.index(), run.len()),
+            (RunKind::ToolCall, UnixMs::new(-3), 7, 3)
+        );
+        assert!(run.id().is_some_and(|id| id.eq_str("c")) && run.name().is_some_and(|name| name.eq_str("f")));
+        let members: Vec<_> = run.members().map(|(time, text)| (time.get(), text.raw())).collect();
+        assert_eq!(members, [(-3, "{"), (-2, ""), (0, "}")]);
+        assert!(matches!(records.next(), Some(Record::Raw { .. })) && records.next().is_none());
+        let mut chunks = stream.chunks();
+        assert_eq!((chunks.next().map(|timed| timed.time.get()), chunks.len()), (Some(-3), 3));
+        let run = expand(GOOD.as_bytes()).unwrap_err();
+        assert_eq!(run, StreamFault::NotAnArray);
+        let text = format!("[{GOOD}]");
+        let stream = expand(text.as_bytes()).unwrap();
+        let Some(Record::Run(run)) = stream.records().next() else { panic!("a run") };
+        assert_eq!((run.id(), run.name()), (None, None));
+    }
+
+    #[test]
+    fn an_empty_stream_is_one() {
+        for json in ["[]", " [ \n ] "] {
+            let stream = expand(json.as_bytes()).unwrap();
+            let mut out = Vec::new();
+            stream.write_json(&mut out);
+            assert_eq!(
+                (stream.len(), stream.is_empty(), stream.chunks().count(), &out[..]),
+                (0, true, 0, &b"[]"[..])
+            );
+        }
     }
 }

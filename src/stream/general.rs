@@ -157,6 +157,7 @@ fn gaps(dt: Node<'_>, time0: i64, first: usize, table: &mut Table) -> Result<Opt
     }
     Ok(is_wide.then(|| {
         let wide = table.wide.len();
+        table.wide.reserve(members.len());
         table.wide.push(0);
         table.wide.extend(all().flatten());
         wide

@@ -1,7 +1,7 @@
 //! Records as readers see them that want one answer and no check of the rest.
 
 use super::chunk::RawChunk;
-use super::fault::StreamFault;
+use super::fault::{RecordFault, StreamFault};
 use super::fragment::Fragment;
 use super::general;
 use super::record::{Head, Slot, Table};
@@ -106,8 +106,17 @@ impl<'a> PeekedRecords<'a> {
     pub(super) fn next(&mut self) -> Result<Option<Peeked<'a>>, StreamFault> {
         let bytes = self.text.as_bytes();
         if self.in_run {
-            let end = value_end(bytes, self.at).filter(|end| bytes.get(*end) == Some(&b'}'));
-            self.at = end.ok_or_else(|| self.fault())?.saturating_add(1);
+            let end = value_end(bytes, self.at).ok_or_else(|| self.fault())?;
+            let end = white_space(bytes, end);
+            match bytes.get(end) {
+                Some(b'}') => self.at = end.saturating_add(1),
+                // A member that stands twice, and the one that was handed out does not count.
+                Some(b',') => {
+                    let record = self.record.saturating_sub(1);
+                    return Err(StreamFault::Record { record, fault: RecordFault::MemberSet });
+                }
+                _ => return Err(self.fault()),
+            }
             self.in_run = false;
         }
         let at = white_space(bytes, self.at);

@@ -46,6 +46,9 @@ pub use accumulate::{Accumulator, Scratch};
 pub use assemble::Assembler;
 pub use block::Block;
 pub use chunk::{BlockKind, Chunk, ChunkKind, RawChunk, Timed, View};
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub use expand::expand_generally;
 pub use expand::{Chunks, Expansion, Records, expand, expand_with};
 pub use fault::{AssembleFault, PushFault, RecordFault, SettlementFault, StreamFault};
 pub use fragment::Fragment;

@@ -11,7 +11,7 @@ use crate::units::UnixMs;
 ///
 /// Reads as far as the answer needs: the first token of a long stream costs a look past its gaps. In exchange it trusts
 /// the stream. What is not one gives some answer, or the fault that was come across; [`expand`](super::expand) a stream
-/// from outside once before it is asked.
+/// from outside once before it is asked. A run that has a member twice is not foreseen either, though it expands.
 ///
 /// Spec: `format-spec/04-rows.md`, "Reading a stream".
 #[derive(Clone, Copy, Debug)]
@@ -189,4 +189,82 @@ impl Iterator for TokenTimes<'_> {
 
 fn is_named(run: PeekedRun<'_>) -> bool {
     run.head.name.is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONG: &str = r#"{"type":"text-chunks","time0":10,"index":0,"dt":[1,2],"texts":["","a","b"]}"#;
+
+    #[test]
+    fn readers_stop_where_the_answer_is() {
+        // What follows the first token is cut off, which nobody would miss who does not look.
+        let cut = &LONG[..LONG.len() - 6];
+        let stream = format!("[{cut}");
+        let reader = StreamReader::new(&stream);
+        assert_eq!(reader.first_token_time(), Ok(Some(UnixMs::new(11))));
+        assert_eq!((reader.has_visible_content(), reader.has_visible_text()), (Ok(true), Ok(true)));
+        assert!(reader.joined_text().is_err() && reader.timing().is_err());
+        assert!(reader.last_raw_chunk(ChunkKind::Usage).is_err());
+        let mut times = reader.token_times();
+        assert!(times.any(|time| time.is_err()) && times.next().is_none(), "a fault ends the times");
+    }
+
+    #[test]
+    fn the_first_token_is_the_first_in_stream_order() {
+        let first = |stream: &str| StreamReader::new(stream).first_token_time().unwrap().map(UnixMs::get);
+        let named =
+            r#"{"type":"tool-call-chunks","time0":50,"index":1,"dt":[1],"id":"c","name":"f","args":["",""]}"#;
+        let nameless =
+            r#"{"type":"tool-call-chunks","time0":40,"index":1,"dt":[1],"id":"c","args":["","{"]}"#;
+        let empty = r#"{"type":"reasoning-chunks","time0":30,"index":1,"dt":[],"texts":[""]}"#;
+        assert_eq!(first(&format!("[{named},{LONG}]")), Some(50));
+        assert_eq!(first(&format!("[{nameless},{LONG}]")), Some(41));
+        assert_eq!(first(&format!("[{empty},{LONG}]")), Some(11));
+        assert_eq!(first(&format!("[{empty}]")), None);
+        assert_eq!(first("[]"), None);
+        // Numbers and arrays in other spellings, and members in another order.
+        let loose = r#"[ {"texts":[ "" , "x"],"dt":[ -1e1 ],"index":0,"time0":5.0,"type":"text-chunks"} ]"#;
+        assert_eq!(first(loose), Some(-5));
+        let spaced =
+            r#"[{"type":"text-chunks","time0":5,"index":0,"dt":[ 1.0 , 2 ],"texts":[ "","" , "x" ] }]"#;
+        assert_eq!(first(spaced), Some(8));
+    }
+
+    #[test]
+    fn raw_chunks_come_in_order_and_the_last_wins() {
+        let stream = concat!(
+            r#"[{"type":"chunk","time":1,"chunk":{"type":"usage","usage":1}},"#,
+            r#"{"type":"chunk","time":2,"chunk":{"type":"finish"}},"#,
+            r#"{"type":"chunk","time":3,"chunk":{"usage":2,"type":"usage"}}]"#
+        );
+        let reader = StreamReader::new(stream);
+        let usages: Vec<_> =
+            reader.raw_chunks(ChunkKind::Usage).map(|chunk| chunk.unwrap().member("usage")).collect();
+        assert_eq!(usages, [Some("1"), Some("2")]);
+        let last = reader.last_raw_chunk(ChunkKind::Usage).unwrap().unwrap();
+        assert_eq!(last.member("usage"), Some("2"));
+        assert!(reader.last_raw_chunk(ChunkKind::BlockEnd).unwrap().is_none());
+    }
+
+    #[test]
+    fn text_is_joined_over_blocks_and_kinds_of_records() {
+        let stream = concat!(
+            r#"[{"type":"text-chunks","time0":1,"index":0,"dt":[],"texts":["a\ud83d"]},"#,
+            r#"{"type":"reasoning-chunks","time0":1,"index":1,"dt":[],"texts":["no"]},"#,
+            r#"{"type":"chunk","time":1,"chunk":{"type":"text-delta","index":9,"text":"\ude00"}},"#,
+            r#"{"type":"chunk","time":1,"chunk":{"type":"block-end","index":0,"block":{"type":"text","text":"no"}}},"#,
+            r#"{"type":"text-chunks","time0":1,"index":2,"dt":[0],"texts":["","b"]}]"#
+        );
+        assert_eq!(StreamReader::new(stream).joined_text().unwrap(), "a\u{1f600}b");
+    }
+
+    #[test]
+    fn a_stream_that_is_none_gives_a_fault() {
+        for stream in ["", "{}", "[", "[1]", "[{}]", "[]x", "[{\"type\":\"chunk\"}]", "[\"a"] {
+            let found = StreamReader::new(stream).timing();
+            assert_eq!(found.is_err(), stream != "[]x", "{stream}"); // nobody looks behind the array
+        }
+    }
 }

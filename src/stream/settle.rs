@@ -213,3 +213,159 @@ fn is_same(a: Option<&str>, b: Option<&str>) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STREAM: &str = concat!(
+        r#"[{"type":"text-chunks","time0":1,"index":0,"dt":[1],"texts":["re","al"]},"#,
+        r#"{"type":"chunk","time":3,"chunk":{"type":"usage","usage":{"inputTokens":1,"outputTokens":2}}},"#,
+        r#"{"type":"chunk","time":3,"chunk":{"type":"finish","reason":{"kind":"stop"},"replayState":{"response":{"n":1}}}}]"#
+    );
+    const SOURCE: &str =
+        r#"{"kind":"model","provider":"p","model":"m","replayState":{"response":{"n":1.0}}}"#;
+    const USAGE: &str = r#""usage":{"outputTokens":2,"inputTokens":1},"#;
+
+    fn message(content: &str, source: &str, more: &str, stream: &str) -> String {
+        let message = format!(r#"{{"id":"a","role":"assistant","content":{content},"source":{source}}}"#);
+        format!(r#"{{"turn":1,"step":2,"message":{message},{more}"stream":{stream}}}"#)
+    }
+
+    fn verify(data: &str) -> Result<(), SettlementFault> {
+        Settlement::read(SettlementKind::Message, data).unwrap().verify()
+    }
+
+    #[test]
+    fn members_are_read_whatever_their_order() {
+        let data = message(r#"[{"type":"text","text":"real"}]"#, SOURCE, USAGE, STREAM);
+        let settlement = Settlement::read(SettlementKind::Message, &data).unwrap();
+        assert_eq!((settlement.turn, settlement.step, settlement.kind()), (1, 2, SettlementKind::Message));
+        assert_eq!(settlement.stream, STREAM);
+        let read = settlement.message.unwrap();
+        assert_eq!(read.content, r#"[{"type":"text","text":"real"}]"#);
+        assert_eq!(read.replay_state, Some(r#"{"response":{"n":1.0}}"#));
+        assert_eq!((read.usage.is_some(), read.interrupted), (true, false));
+        assert_eq!(settlement.verify(), Ok(()));
+        let attempt = r#" { "stream":[], "step":1e0, "turn":7 } "#;
+        let settlement = Settlement::read(SettlementKind::Attempt, attempt).unwrap();
+        assert_eq!((settlement.turn, settlement.step, settlement.kind()), (7, 1, SettlementKind::Attempt));
+        assert_eq!(settlement.verify(), Ok(()));
+    }
+
+    #[test]
+    fn each_fault_of_a_settlements_own_members_is_named() {
+        use SettlementFault::*;
+        let good = message("[]", SOURCE, USAGE, "[]");
+        assert!(Settlement::read(SettlementKind::Message, &good).is_ok());
+        for (from, to, fault) in [
+            (r#""turn":1"#, r#""turn":0"#, Turn),
+            (r#""turn":1"#, r#""turn":1.5"#, Turn),
+            (r#""turn":1"#, r#""turn":"1""#, Turn),
+            (r#""turn":1,"#, "", MemberSet),
+            (r#""step":2"#, r#""step":-2"#, Step),
+            (r#""step":2"#, r#""stop":2"#, MemberSet),
+            (r#""role":"assistant""#, r#""role":"user""#, Message),
+            (r#""id":"a""#, r#""id":"""#, Message),
+            (r#""content":[]"#, r#""content":{}"#, Message),
+            (r#""kind":"model""#, r#""kind":"plugin""#, Message),
+            (r#""provider":"p""#, r#""provider":null"#, Message),
+            (r#""model":"m""#, r#""model":"""#, Message),
+            (r#""outputTokens":2"#, r#""outputTokens":-0"#, Usage),
+            (r#""usage":{"outputTokens":2,"inputTokens":1}"#, r#""usage":null"#, Usage),
+            (r#""usage":"#, r#""interrupted":false,"usage":"#, Interrupted),
+            (r#""stream":[]"#, r#""stream":{}"#, Stream),
+            (r#","stream":[]"#, "", MemberSet),
+            (r#""stream":[]"#, r#""stream":[],"more":1"#, MemberSet),
+        ] {
+            let data = good.replacen(from, to, 1);
+            assert_ne!(data, good);
+            assert_eq!(Settlement::read(SettlementKind::Message, &data).err(), Some(fault), "{data}");
+        }
+        assert_eq!(Settlement::read(SettlementKind::Message, "[]").err(), Some(NotAnObject));
+        assert_eq!(Settlement::read(SettlementKind::Attempt, &good).err(), Some(MemberSet));
+        let attempt = r#"{"turn":1,"step":1,"stream":[]}"#;
+        assert_eq!(Settlement::read(SettlementKind::Message, attempt).err(), Some(MemberSet));
+        let with_usage = r#"{"turn":1,"step":1,"stream":[],"usage":{"inputTokens":1,"outputTokens":1}}"#;
+        assert_eq!(Settlement::read(SettlementKind::Attempt, with_usage).err(), Some(MemberSet));
+    }
+
+    #[test]
+    fn each_disagreement_with_the_stream_is_named() {
+        let content = r#"[{"text":"re\u0061l","type":"text"}]"#;
+        assert_eq!(verify(&message(content, SOURCE, USAGE, STREAM)), Ok(()));
+        let bare = r#"{"kind":"model","provider":"p","model":"m"}"#;
+        let run = |record: &str| format!("[{record}]");
+        for (data, code) in [
+            (message(r#"[{"type":"text","text":"fake"}]"#, SOURCE, USAGE, STREAM), "stream-content"),
+            (message(r#"[{"type":"reasoning","text":"real"}]"#, SOURCE, USAGE, STREAM), "stream-content"),
+            (message(r#"[{"type":"text","text":"real","x":1}]"#, SOURCE, USAGE, STREAM), "stream-content"),
+            (message("[]", SOURCE, USAGE, STREAM), "stream-content"),
+            (message(content, SOURCE, "", STREAM), "stream-usage"),
+            (
+                message(content, SOURCE, r#""usage":{"outputTokens":3,"inputTokens":1},"#, STREAM),
+                "stream-usage",
+            ),
+            (message(content, bare, USAGE, STREAM), "stream-replay"),
+            (message(content, &SOURCE.replace("1.0", "2"), USAGE, STREAM), "stream-replay"),
+            (
+                message(content, SOURCE, USAGE, &run(r#"{"type":"chunk","time":1,"chunk":{}}"#)),
+                "stream-invalid",
+            ),
+            (message(content, SOURCE, USAGE, &run(r#"{"type":"chunk","time":1}"#)), "stream-invalid"),
+        ] {
+            assert_eq!(verify(&data).unwrap_err().code(), Some(code), "{data}");
+        }
+        assert_eq!(SettlementFault::Turn.code(), None);
+    }
+
+    #[test]
+    fn an_interrupted_message_has_the_visible_prefix() {
+        let bare = r#"{"kind":"model","provider":"p","model":"m"}"#;
+        let stream = |kind: &str| {
+            let text = r#"{"type":"text-chunks","time0":1,"index":0,"dt":[],"texts":["seen"]}"#;
+            let start = format!(r#"{{"type":"block-start","index":1,"blockType":"{kind}"}}"#);
+            format!(r#"[{text},{{"type":"chunk","time":1,"chunk":{start}}}]"#)
+        };
+        let content = r#"[{"type":"text","text":"seen"}]"#;
+        let interrupted = r#""interrupted":true,"#;
+        assert_eq!(verify(&message(content, bare, interrupted, &stream("tool-call"))), Ok(()));
+        let whole = verify(&message(content, bare, "", &stream("tool-call"))).unwrap_err();
+        assert_eq!(whole.code(), Some("stream-content"));
+        // All blocks are assembled for the replay state, which an open block of an unknown kind prevents.
+        let unknown = verify(&message(content, bare, interrupted, &stream("diagram"))).unwrap_err();
+        assert_eq!(unknown.code(), Some("stream-invalid"));
+    }
+
+    #[test]
+    fn an_empty_stream_agrees_with_any_message_and_an_attempt_is_only_read() {
+        assert_eq!(verify(&message(r#"[{"type":"x"}]"#, SOURCE, USAGE, "[]")), Ok(()));
+        let attempt = |stream: &str| {
+            let data = format!(r#"{{"turn":1,"step":1,"stream":{stream}}}"#);
+            Settlement::read(SettlementKind::Attempt, &data).unwrap().verify().map_err(|fault| fault.code())
+        };
+        assert_eq!(attempt(STREAM), Ok(()));
+        // An open block of an unknown kind matters only where content is asked for.
+        let open =
+            r#"[{"type":"chunk","time":1,"chunk":{"type":"block-start","index":1,"blockType":"diagram"}}]"#;
+        assert_eq!(attempt(open), Ok(()));
+        assert_eq!(
+            attempt(r#"[{"type":"chunk","time":1,"chunk":{"type":"sparkle"}}]"#),
+            Err(Some("stream-invalid"))
+        );
+    }
+
+    #[test]
+    fn a_settlement_cites_nothing_and_only_a_message_is_part_of_the_history() {
+        use SettlementKind::{Attempt, Message};
+        assert_eq!(SettlementKind::of_event("assistant/message"), Some(Message));
+        assert_eq!(SettlementKind::of_event("assistant/attempt"), Some(Attempt));
+        assert_eq!(SettlementKind::of_event("assistant/chunk"), None);
+        assert_eq!(Message.check_envelope(false, true), Ok(()));
+        assert_eq!(Attempt.check_envelope(false, false), Ok(()));
+        assert_eq!(Message.check_envelope(true, true), Err(SettlementFault::SourceEventSeqs));
+        assert_eq!(Attempt.check_envelope(true, false), Err(SettlementFault::SourceEventSeqs));
+        assert_eq!(Message.check_envelope(false, false), Err(SettlementFault::SurfaceOp));
+        assert_eq!(Attempt.check_envelope(false, true), Err(SettlementFault::SurfaceOp));
+    }
+}

@@ -11,6 +11,8 @@ use std::thread;
 
 use serde_json::Value;
 
+pub(crate) mod sessions;
+
 /// Says on the real stderr that something was not tested, and why.
 ///
 /// `eprintln!` would not do: the harness captures it and shows it only when the test fails. `.ci/run` counts these lines.

@@ -27,7 +27,9 @@ CURRENT = 2
 
 FRAME_MAGIC = bytes.fromhex("28b52ffd")
 TRAILER_HEADER = bytes.fromhex("502a4d1838000000")
+# Of class unsupported or limit: not understood, or beyond a limit of this reader.
 UNSUPPORTED = {"Dictionary", "TrailerVersion", "TrailerFlags", "Extension"}
+UNSUPPORTED |= {"WindowLimit", "ContentLimit", "LineLimit", "BodyLimit"}
 
 
 class Fault(Exception):
@@ -203,16 +205,19 @@ def decompressed(frame):
 
 def content(data, frame, is_header):
     """Content of one whole frame, checked in the order of 02, "Content"."""
-    if frame.window > WINDOW_MAX and (frame.size is None or frame.size > CONTENT_MAX):
+    limit = HEADER_BYTES_MAX if is_header else CONTENT_MAX
+    if frame.window > WINDOW_MAX and (frame.size is None or frame.size > limit):
         raise Fault("WindowLimit", end=frame.end)
     if frame.dictionary:
         raise Fault("Dictionary", end=frame.end)
-    if frame.size is not None and frame.size > CONTENT_MAX:
+    if frame.size is not None and frame.size > limit:
         raise Fault("ContentLimit", end=frame.end)
     # RFC 8878, 3.1.1.2.4: no block is longer than the window or 128 KiB, stored or regenerated.
     if any(size > min(frame.window, 128 << 10) for _, size, _, _ in frame.blocks):
         raise Fault("FrameData", end=frame.end)
     if all(kind != 2 for kind, _, _, _ in frame.blocks):
+        if sum(size for _, size, _, _ in frame.blocks) > limit:
+            raise Fault("ContentLimit", end=frame.end)
         pieces = []
         for kind, size, at, stored in frame.blocks:
             pieces.append(data[at : at + stored] if kind == 0 else data[at : at + 1] * size)
@@ -223,14 +228,14 @@ def content(data, frame, is_header):
         text = decompressed(data[frame.start : frame.end])
         if text is None:
             raise Fault("FrameData", end=frame.end)
-    if len(text) > CONTENT_MAX:
+    if len(text) > limit:
         raise Fault("ContentLimit", end=frame.end)
     if frame.has_checksum and data[frame.end - 4 : frame.end] != xxh64(text).to_bytes(8, "little")[:4]:
         raise Fault("FrameChecksum", end=frame.end)
     if frame.size is not None and frame.size != len(text):
         raise Fault("ContentSize", end=frame.end)
     if is_header:
-        if text.count(b"\n") != 1 or not text.endswith(b"\n") or len(text) > HEADER_BYTES_MAX:
+        if text.count(b"\n") != 1 or not text.endswith(b"\n"):
             raise Fault("HeaderLine", end=frame.end)
     elif text and not text.endswith(b"\n"):
         raise Fault("LineEnd", end=frame.end)
@@ -351,7 +356,10 @@ def has_zero_sector(data, p):
         if not any(data[at : at + SECTOR]):
             return True
     border = min((p // SECTOR + 1) * SECTOR, len(data))
-    return p < border and not any(data[p:border])
+    if p < border and not any(data[p:border]):
+        return True
+    last = len(data) // SECTOR * SECTOR
+    return last > p and len(data) - last >= 8 and not any(data[last:])
 
 
 def zeros_reach_the_end(data, p):
@@ -361,9 +369,13 @@ def zeros_reach_the_end(data, p):
 def intact(data, at):
     try:
         frame = walk_frame(data, at)
-        return frame.has_checksum and content(data, frame, False) != b""
     except Fault:
         return False
+    try:
+        return frame.has_checksum and content(data, frame, False) != b""
+    except Fault as fault:
+        # What it holds is not known.
+        return fault.name in UNSUPPORTED
 
 
 def first_intact(data, p, end):
@@ -474,7 +486,6 @@ def read_indexed(data, result):
                     ("last_time", previous.last_time if without_events else trailer.last_time, trailer.last_time),
                     ("events", 0 if marker else trailer.events, trailer.events),
                     ("flags", True if marker else trailer.commit, trailer.commit),
-                    ("unsynced", True, trailer.unsynced <= p),
                     ("skip", trailer.end - ends[jump(trailer.segment)], trailer.skip),
                 ]
             )
@@ -540,11 +551,17 @@ def read_zstd(data, result):
 
 
 def read_plain(data, result):
-    p = data.rfind(b"\n") + 1
+    p, fault = 0, None
+    while p < len(data) or p == 0:
+        limit = ROW_BYTES_MAX if p else HEADER_BYTES_MAX
+        end = data.find(b"\n", p, p + limit) + 1
+        if end == 0:
+            fault = Fault("LineLimit" if len(data) - p > limit else "Truncated")
+            break
+        p = end
     if p == 0:
-        return result.refuse(Fault("HeaderLine"), 0)
+        return result.refuse(Fault("HeaderLine") if fault.name == "Truncated" else fault, 0)
     result.text = data[:p]
-    fault = Fault("Truncated") if p < len(data) else None
     state, _ = judge("plain", data, p, fault, True, [], 0)
     result.values.update(state=state, good_end=p)
     if fault is not None:

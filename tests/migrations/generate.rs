@@ -139,7 +139,7 @@ impl Session {
     }
 
     fn word(&mut self) -> &'static str {
-        *self.rng.pick::<&'static str>(WORDS)
+        self.rng.pick::<&'static str>(WORDS)
     }
 
     fn fresh(&mut self, prefix: &str) -> String {
@@ -163,7 +163,7 @@ impl Session {
         let mut members = vec![
             ("type".to_owned(), t(kind)),
             ("seq".to_owned(), n(self.seq)),
-            ("time".to_owned(), raw(&time.to_string())),
+            ("time".to_owned(), raw(time.to_string())),
             ("data".to_owned(), data),
         ];
         members.extend(more.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
@@ -378,12 +378,16 @@ impl Session {
             obj! { "kind": t("user"), "rpcId": t("r"), "clientTimeZone": t("UTC") },
             obj! { "kind": t("plugin"), "plugin": t("p") },
             obj! { "kind": t("plugin"), "plugin": t("p"), "form": t("notice"), "summary": t("") },
-            obj! { "kind": t("plugin"), "plugin": t("p"), "form": t("snapshot"), "sections": list(vec![obj! { "name": t("n"), "text": t("") }]) },
+            obj! { "kind": t("plugin"), "plugin": t("p"), "form": t("snapshot"),
+            "sections": list(vec![obj! { "name": t("n"), "text": t("") }]) },
             obj! { "kind": t("team-message"), "teamId": t("t"), "messageId": t("m"), "senderId": t("s"), "senderName": t("") },
             obj! { "kind": t("vendor-source"), "messageSeqs": list(vec![n(0)]) },
-            obj! { "kind": t("webhook"), "provider": t("p"), "source": t("s"), "deliveryId": t("d"), "ruleId": t("r"), "form": t("notice"), "summary": t("") },
-            obj! { "kind": t("skill-catalog"), "form": t("catalog"), "entries": list(vec![obj! { "name": t("n"), "description": t("") }]), "update": raw("true") },
-            obj! { "kind": t("agent-instructions"), "form": t("instructions"), "changes": list(vec![obj! { "action": t("set"), "scope": t(""), "path": t("") }]) },
+            obj! { "kind": t("webhook"), "provider": t("p"), "source": t("s"), "deliveryId": t("d"), "ruleId": t("r"),
+            "form": t("notice"), "summary": t("") },
+            obj! { "kind": t("skill-catalog"), "form": t("catalog"), "entries": list(vec![obj! { "name": t("n"),
+            "description": t("") }]), "update": raw("true") },
+            obj! { "kind": t("agent-instructions"), "form": t("instructions"),
+            "changes": list(vec![obj! { "action": t("set"), "scope": t(""), "path": t("") }]) },
             obj! { "kind": t("session-reference"), "form": t("recall"), "version": n(1), "references": list(vec![reference]) },
             obj! { "kind": t("session-reference"), "form": t("recall"), "version": n(1), "references": list(vec![with_version]) },
             obj! { "kind": t("goal"), "goalId": t("g"), "revision": n(1), "round": n(1) },
@@ -429,7 +433,8 @@ impl Session {
                     data = if self.chance(2) {
                         obj! { "turn": turn, "message": data }
                     } else {
-                        obj! { "turn": turn, "content": data.remove("content").expect("content"), "source": data.remove("source").expect("source") }
+                        obj! { "turn": turn, "content": data.remove("content").expect("content"),
+                        "source": data.remove("source").expect("source") }
                     };
                 }
                 _ => {}
@@ -518,7 +523,11 @@ impl Session {
             header.set("system", t(self.word()));
         }
         if self.chance(3) {
-            header.set("tools", list(vec![obj! { "name": t("x"), "description": t(""), "parameters": obj! { "2": n(1), "1": raw("null") } }]));
+            header.set(
+                "tools",
+                list(vec![obj! { "name": t("x"), "description": t(""), "parameters": obj! { "2": n(1),
+                "1": raw("null") } }]),
+            );
         }
         if self.version == 0 && self.chance(6) {
             header.set("messagePrefix", list(vec![n(1)]));
@@ -587,14 +596,15 @@ impl Session {
                 text.push_str(part);
                 let delta = match kind {
                     "tool-call" => {
-                        let mut delta = obj! { "type": t("tool-call-delta"), "index": index.clone(), "id": t(&id), "argumentsDelta": t(part) };
+                        let mut delta = obj! { "type": t("tool-call-delta"), "index": index.clone(), "id": t(&id),
+                        "argumentsDelta": t(part) };
                         if let Some(name) = name {
                             delta.set("name", t(name));
                         }
                         delta
                     }
                     _ => {
-                        obj! { "type": t(&format!("{kind}-delta")), "index": index.clone(), "text": t(part) }
+                        obj! { "type": t(format!("{kind}-delta")), "index": index.clone(), "text": t(part) }
                     }
                 };
                 timed.push(delta);
@@ -653,9 +663,10 @@ impl Session {
         for _ in 1..deltas.len() {
             let before = self.time;
             let after = self.tick();
-            gaps.push(raw(&(after - before).to_string()));
+            gaps.push(raw((after - before).to_string()));
         }
-        let mut data = obj! { "turn": n(turn), "step": n(step), "index": first.get("index").expect("an index").clone(), "dt": list(gaps) };
+        let mut data = obj! { "turn": n(turn), "step": n(step),
+        "index": first.get("index").expect("an index").clone(), "dt": list(gaps) };
         let member = if kind == "tool-call" {
             data.set("id", first.get("id").expect("an id").clone());
             if let Some(name) = first.get("name") {
@@ -667,7 +678,8 @@ impl Session {
         };
         let fragments = deltas.iter().map(|delta| delta.get(member).expect("a fragment").clone()).collect();
         data.set(if kind == "tool-call" { "args" } else { "texts" }, list(fragments));
-        self.rows.push(obj! { "type": t(&format!("{kind}-chunks")), "seq0": n(self.seq), "time0": raw(&time0.to_string()), "data": data });
+        self.rows.push(obj! { "type": t(format!("{kind}-chunks")), "seq0": n(self.seq),
+        "time0": raw(time0.to_string()), "data": data });
         self.seq += u64::try_from(deltas.len()).expect("small");
     }
 
@@ -709,7 +721,11 @@ impl Session {
     }
 
     fn tool(&mut self, turn: u64, step: u64, call: &Call) {
-        self.push("tool/call", obj! { "turn": n(turn), "step": n(step), "callId": t(&call.id), "name": t(&call.name), "arguments": t(&call.arguments) });
+        self.push(
+            "tool/call",
+            obj! { "turn": n(turn), "step": n(step), "callId": t(&call.id), "name": t(&call.name),
+            "arguments": t(&call.arguments) },
+        );
         if self.chance(4) {
             self.push(
                 "approval/asked",
@@ -726,7 +742,8 @@ impl Session {
             self.push("tool/code-dispatch-start", data.clone());
             if self.chance(2) {
                 let inner = self.fresh("sub");
-                let nested = obj! { "rootCallId": t(&call.id), "parentCallId": t(&sub), "subCallId": t(&inner), "name": t("y"), "arguments": raw("null") };
+                let nested = obj! { "rootCallId": t(&call.id), "parentCallId": t(&sub), "subCallId": t(&inner),
+                "name": t("y"), "arguments": raw("null") };
                 self.push("tool/code-dispatch-start", nested);
             }
             data.set("arguments", obj! { "a": list(vec![raw("1.5")]), "b": n(1) });
@@ -766,7 +783,8 @@ impl Session {
         let mut data = obj! { "turn": turn, "step": n(1), "message": message.clone() };
         if self.version == 0 && self.chance(2) {
             let call = message.get("source").and_then(|source| source.get("callId")).expect("a call").clone();
-            data = obj! { "turn": data.remove("turn").expect("a turn"), "step": n(1), "callId": call, "content": list(vec![]), "isError": raw("false") };
+            data = obj! { "turn": data.remove("turn").expect("a turn"), "step": n(1), "callId": call,
+            "content": list(vec![]), "isError": raw("false") };
         }
         let op = obj! { "op": t("replace"), "start": n(old), "end": n(old) };
         let seq = self.push_with(
@@ -838,7 +856,8 @@ impl Session {
         }
         if self.chance(3) && !self.surface.is_empty() {
             let (seq, _) = *self.rng.pick(&self.surface);
-            let data = obj! { "shadowedRange": obj! { "start": n(seq), "end": n(seq) }, "shadowedSeqs": list(vec![n(seq)]), "shadowedTokenCount": n(0) };
+            let data = obj! { "shadowedRange": obj! { "start": n(seq), "end": n(seq) },
+            "shadowedSeqs": list(vec![n(seq)]), "shadowedTokenCount": n(0) };
             self.push(&name("prune"), data);
         }
     }
@@ -903,10 +922,13 @@ impl Session {
             }
             4 => _ = self.push("approval/policy", obj! { "policy": t("ask"), "source": t("delegation") }),
             5 => _ = self.push("goal/change", obj! {
-                "kind": t("goal/change"), "version": n(1), "operation": t("clear"), "cleared": obj! { "id": t("g"), "revision": n(1) }, "clearedAt": n(1)
+                "kind": t("goal/change"), "version": n(1), "operation": t("clear"), "cleared": obj! { "id": t("g"),
+                    "revision": n(1) }, "clearedAt": n(1)
             }),
-            6 => _ = self.push("hook/invoked", obj! { "turn": n(1), "point": t("p"), "dialect": t("codex"), "handlerId": t("h"), "matcher": t("") }),
-            7 => _ = self.push("hook/result", obj! { "turn": n(1), "point": t("p"), "handlerId": t("h"), "decision": t("d"), "durationMs": raw("1.25"), "exitCode": raw("-1") }),
+            6 => _ = self.push("hook/invoked", obj! { "turn": n(1), "point": t("p"), "dialect": t("codex"),
+                "handlerId": t("h"), "matcher": t("") }),
+            7 => _ = self.push("hook/result", obj! { "turn": n(1), "point": t("p"), "handlerId": t("h"),
+                "decision": t("d"), "durationMs": raw("1.25"), "exitCode": raw("-1") }),
             8 => {
                 let mut data = provider_model();
                 data.set("reasoningEffort", t("low"));
@@ -916,19 +938,24 @@ impl Session {
             10 => _ = self.push("plan/mode", obj! { "active": raw("true") }),
             11 => _ = self.push("sandbox/mode", obj! { "mode": t("read-only"), "source": t("delegation") }),
             12 => {
-                let schedule = obj! { "id": t("s"), "kind": t("every"), "prompt": t("p"), "everySeconds": n(300), "scheduledAt": t("2026-02-28T23:59:59.999Z") };
+                let schedule = obj! { "id": t("s"), "kind": t("every"), "prompt": t("p"), "everySeconds": n(300),
+                    "scheduledAt": t("2026-02-28T23:59:59.999Z") };
                 self.push("schedule/change", obj! { "version": n(1), "operation": t("create"), "schedule": schedule });
             }
-            13 => _ = self.push("schedule/change", obj! { "version": n(1), "operation": t("dispatch"), "id": t("s"), "acceptedAt": t("2024-02-29T00:00:00.000Z") }),
+            13 => _ = self.push("schedule/change", obj! { "version": n(1), "operation": t("dispatch"), "id": t("s"),
+                "acceptedAt": t("2024-02-29T00:00:00.000Z") }),
             14 | 15 => self.delivery(),
-            16 => _ = self.push("subagent/descriptor", obj! { "mode": t("one-shot"), "version": n(3), "provider": t("p"), "label": t("") }),
+            16 => _ = self.push("subagent/descriptor", obj! { "mode": t("one-shot"), "version": n(3),
+                "provider": t("p"), "label": t("") }),
             17 => _ = self.push("subagent/descriptor", obj! {
-                "mode": t("continuable"), "version": n(3), "provider": t("p"), "label": t("l"), "agentProvider": t("a"), "agentModel": t("m"),
+                "mode": t("continuable"), "version": n(3), "provider": t("p"), "label": t("l"),
+                    "agentProvider": t("a"), "agentModel": t("m"),
                 "toolFilter": obj! { "allow": list(vec![t("x")]) }
             }),
             18 => _ = self.push("subagent/model-selection-policy", obj! { "allowedModels": list(vec![provider_model()]) }),
             19 => _ = self.push("team/member", team("member", obj! {
-                "id": t("m"), "name": t(""), "description": t(""), "provider": t(""), "context": t("fork"), "phase": t("failed"), "error": t("")
+                "id": t("m"), "name": t(""), "description": t(""), "provider": t(""), "context": t("fork"),
+                    "phase": t("failed"), "error": t("")
             })),
             20 => {
                 let mut data = team("messageId", t("q"));
@@ -939,12 +966,14 @@ impl Session {
                 "id": t("q"), "senderId": t("m"), "senderName": t(""), "targetId": t("n"), "delivery": t("quiet"), "content": list(vec![])
             })),
             22 => _ = self.push("team/task", team("task", obj! {
-                "id": t("k"), "revision": n(1), "subject": t(""), "description": t(""), "status": t("pending"), "blockedBy": list(vec![t("j")]), "writeScopes": list(vec![])
+                "id": t("k"), "revision": n(1), "subject": t(""), "description": t(""), "status": t("pending"),
+                    "blockedBy": list(vec![t("j")]), "writeScopes": list(vec![])
             })),
             23 => _ = self.push("todo/write", obj! { "todos": list(vec![obj! { "content": t("c"), "status": t("pending") }]) }),
             24 => _ = self.push("tool-workflow/run-start", obj! { "runId": t("r"), "name": t("n") }),
             25 => _ = self.push("tool-workflow/run-end", obj! { "runId": t("r"), "stopReason": t("completed") }),
-            26 => _ = self.push("tool-workflow/agent-start", obj! { "runId": t("r"), "seq": n(1), "label": t(""), "childId": t("c"), "phase": t("") }),
+            26 => _ = self.push("tool-workflow/agent-start", obj! { "runId": t("r"), "seq": n(1), "label": t(""),
+                "childId": t("c"), "phase": t("") }),
             27 => _ = self.push("tool-workflow/agent-end", obj! { "runId": t("r"), "seq": n(1), "outcome": t("failed") }),
             28 => {
                 let message = obj! { "role": t("user"), "content": list(vec![obj! { "type": t("text"), "text": t("q") }]) };

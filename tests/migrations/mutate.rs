@@ -327,12 +327,13 @@ const AIMED: &[(&str, Change)] = &[
         let exact = if rng.one_in(2) { seq } else { seq / 2 };
         let text = "The tool call was interrupted before the Harness recorded it as started. Retry it if it is still needed.";
         let block = obj! {
-            "type": t("tool-result"), "toolCallId": t(&call), "content": list(vec![obj! { "type": t("text"), "text": t(text) }]), "isError": raw("true")
+            "type": t("tool-result"), "toolCallId": t(&call), "content": list(vec![obj! { "type": t("text"),
+                "text": t(text) }]), "isError": raw("true")
         };
         let data = obj! {
             "turn": place.get("turn").cloned().unwrap_or(n(1)), "step": place.get("step").cloned().unwrap_or(n(1)),
             "message": obj! {
-                "id": t(&format!("interrupted-tool-result-{call}-{exact}")), "role": t("user"), "content": list(vec![block]),
+                "id": t(format!("interrupted-tool-result-{call}-{exact}")), "role": t("user"), "content": list(vec![block]),
                 "source": obj! { "kind": t("tool"), "callId": t(&call) }
             },
             "error": obj! { "name": t("ToolNotStartedError"), "code": t("TOOL_NOT_STARTED") }
@@ -504,10 +505,10 @@ fn blind(draft: &mut Draft, rng: &mut Rng) -> &'static str {
 fn changed(value: &Json, rng: &mut Rng) -> Json {
     match (value, rng.below(4)) {
         (Json::Raw(text), 0..=2) => match text.parse::<i64>() {
-            Ok(number) => raw(&(number + [-1, 1, 2, 100][rng.below(4)]).to_string()),
+            Ok(number) => raw((number + [-1, 1, 2, 100][rng.below(4)]).to_string()),
             Err(_) => raw(rng.pick(&["true", "false", "null", "0", "1.5", "1e400", "-0"])),
         },
-        (Json::Text(text), 0) => t(&format!("{text}x")),
+        (Json::Text(text), 0) => t(format!("{text}x")),
         (Json::Text(_), 1) => t(rng.pick(&["", "user", "plugin", "text", "append", "goal", "error"])),
         (Json::List(items), 0 | 1) => {
             let mut items = items.clone();

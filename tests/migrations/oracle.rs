@@ -1,13 +1,12 @@
 //! The published packages as a black box: folders of logs in, converted logs or refusals out.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
 use serde_json::Value;
 use seslog::row::Recovery;
 
-use crate::common;
+use crate::common::Oracle;
 
 /// What the packages made of a log.
 #[derive(Debug)]
@@ -17,28 +16,16 @@ pub(crate) enum Verdict {
     Refused(String),
 }
 
-/// Where the installed packages are, or a visible line when they are nowhere.
-pub(crate) fn locate() -> Option<PathBuf> {
-    common::oracle().map(|oracle| oracle.dir().to_owned())
-}
-
 /// Converts every `*.jsonl` of `folder` to v2 in one process, by name without extension.
-pub(crate) fn migrate(oracle: &Path, folder: &Path, recovery: Recovery) -> BTreeMap<String, Verdict> {
+pub(crate) fn migrate(oracle: &Oracle, folder: &Path, recovery: Recovery) -> BTreeMap<String, Verdict> {
     let out = tempfile::tempdir().expect("a folder for results");
     let recovery = if recovery == Recovery::Strict { "strict" } else { "recoverable" };
-    let node = oracle.join("node_modules/.bin/node");
-    let run = Command::new(node)
-        .arg(oracle.join("migrate.mjs"))
-        .args(["--to", "2", "--recovery", recovery, "--out"])
-        .arg(out.path())
-        .arg(folder)
-        .output()
-        .expect("the oracle's node runs");
+    let text = |path: &Path| path.to_str().expect("a UTF-8 path").to_owned();
+    let (to, from) = (text(out.path()), text(folder));
+    let run = oracle.run("migrate", &["--to", "2", "--recovery", recovery, "--out", &to, &from], b"");
     let mut verdicts = BTreeMap::new();
-    let stderr = String::from_utf8(run.stderr).expect("the oracle writes UTF-8");
-    for line in stderr.lines() {
-        let report: Value =
-            serde_json::from_str(line).unwrap_or_else(|_| panic!("the oracle says: {stderr}"));
+    for line in run.stderr.lines() {
+        let report: Value = serde_json::from_str(line).unwrap_or_else(|_| panic!("the oracle says: {line}"));
         let name = report["name"].as_str().expect("a name").to_owned();
         let error = &report["error"];
         let cause = error["cause"]["message"].as_str();
@@ -93,7 +80,8 @@ pub(crate) fn code_of(message: &str) -> (&'static str, &'static str) {
     {
         return ("decode", "packed-row");
     }
-    if text.starts_with("sourceEventSeqs") {
+    let own_seq = text.starts_with("released Session row") && has("seq must be");
+    if own_seq || text.starts_with("sourceEventSeqs") {
         return ("decode", "provenance-form");
     }
     if has("inheritedEventCount exceeds") {
@@ -157,6 +145,8 @@ pub(crate) fn code_of(message: &str) -> (&'static str, &'static str) {
         "delivery-session"
     } else if has("does not match an open turn and step") {
         "relation-step"
+    } else if has("replacement is outside an open turn") {
+        "relation-tool"
     } else if has("compaction") || has("shadowedSeqs") {
         "relation-compaction"
     } else if has("surfaceOp marker") || has("current surface") || has("shadows") || has("replacement") {

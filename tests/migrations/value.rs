@@ -142,7 +142,7 @@ impl Json {
                 if let Some(rng) = odd
                     && is_integer
                 {
-                    out.push_str(*rng.pick::<&str>(&["", "", "", ".0", "e0", "E+0", ".000"]));
+                    out.push_str(rng.pick::<&str>(&["", "", "", ".0", "e0", "E+0", ".000"]));
                 }
             }
             Self::Text(text) => write_text(text, out, odd),
@@ -179,7 +179,7 @@ impl Json {
 
 fn space(out: &mut String, odd: &mut Option<&mut Rng>) {
     if let Some(rng) = odd {
-        out.push_str(*rng.pick::<&str>(&["", "", "", " ", "\t", "\r", "  "]));
+        out.push_str(rng.pick::<&str>(&["", "", "", " ", "\t", "\r", "  "]));
     }
 }
 

@@ -10,7 +10,7 @@ pub(crate) fn folder() -> PathBuf {
 }
 
 /// The numbered texts and the introduction.
-pub(crate) const TEXTS: [&str; 7] = [
+pub(crate) const TEXTS: [&str; 8] = [
     "README.md",
     "01-container.md",
     "02-frames.md",
@@ -18,6 +18,7 @@ pub(crate) const TEXTS: [&str; 7] = [
     "04-rows.md",
     "05-append-and-repair.md",
     "06-migration.md",
+    "07-inventory.md",
 ];
 
 pub(crate) struct Doc {
@@ -85,13 +86,21 @@ impl Doc {
 
     /// The lines of the JSON fences under `heading`.
     pub(crate) fn json_lines(&self, heading: &str) -> Vec<&str> {
+        self.json_fences(heading).concat()
+    }
+
+    /// The JSON fences under `heading`, each as its lines.
+    pub(crate) fn json_fences(&self, heading: &str) -> Vec<Vec<&str>> {
         let mut inside = false;
         let mut found = Vec::new();
         for line in self.section(heading) {
             match (line.as_str(), inside) {
-                ("```json", false) => inside = true,
+                ("```json", false) => {
+                    inside = true;
+                    found.push(Vec::new());
+                }
                 ("```", true) => inside = false,
-                (line, true) => found.push(line),
+                (line, true) => found.last_mut().expect("a fence is open").push(line),
                 _ => {}
             }
         }

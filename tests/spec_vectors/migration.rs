@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use seslog::format::inventory::{Inventory, Kind};
+use seslog::format::upload::{Accepted, Extension, marker};
 use seslog::format::{Class, Code, Stage};
+use seslog::limits::Limits;
+use seslog::row::{Check, Event, Header};
 
 use crate::markdown::{Doc, code};
 
@@ -38,8 +41,7 @@ fn event_types_are_those_of_the_frozen_inventories() {
         listed.extend(types.split(", ").map(|name| format!("{}{}", code(&group), code(name))));
     }
     let schema = |name: &str| -> BTreeSet<String> {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/format/inventory/");
-        let text = fs::read_to_string(format!("{path}{name}")).unwrap();
+        let text = fs::read_to_string(crate::markdown::folder().join("inventory").join(name)).unwrap();
         let events = text.lines().filter_map(|line| line.strip_prefix("event "));
         events.map(|event| event.split(' ').next().expect("a name").to_owned()).collect()
     };
@@ -55,4 +57,22 @@ fn event_types_are_those_of_the_frozen_inventories() {
         let surface = ["user/message", "assistant/message", "tool/result"].contains(&name.as_str());
         assert_eq!(kind.is_surface(), surface, "{name}");
     }
+}
+
+#[test]
+fn the_worked_upload_is_made_so() {
+    let doc = doc();
+    let fences = doc.json_fences("A worked upload");
+    let [log, sent, accepted] = &fences[..] else { panic!("{} fences", fences.len()) };
+    let (first, rows) = log.split_first().expect("a header");
+    let header = Header::parse(first.as_bytes(), &Limits::DEFAULT).unwrap();
+    let events: Vec<Event<'_>> =
+        rows.iter().map(|row| Event::read(row.as_bytes(), Check::Full, &Limits::DEFAULT).unwrap()).collect();
+    let mut known = Accepted::new(&header);
+    events.iter().for_each(|event| known.observe(event).unwrap());
+    let mut extension = Extension::new(&header, 1, known.through(), 1 << 20);
+    events.iter().for_each(|event| extension.push(event).unwrap());
+    let through = extension.through().expect("events");
+    assert_eq!(String::from_utf8(extension.finish().expect("events")).unwrap(), sent.concat());
+    assert_eq!(marker(&header, through), accepted.concat());
 }

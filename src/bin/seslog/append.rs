@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use seslog::Error;
 use seslog::row::{Draft, RowFault};
-use seslog::store::{Durability, FileStore, SessionHandle, StoreOptions};
-use seslog::units::Seq;
+use seslog::store::layout::printable;
+use seslog::store::{Durability, FileHandle, FileStore, StoreOptions};
+use seslog::units::{Generation, Seq};
 
 use crate::failure::{Done, Failure, Outcome};
 use crate::json::Object;
@@ -15,6 +16,7 @@ use crate::new::now;
 use crate::out::{Out, counted, talk};
 use crate::root::{LIMITS, Root};
 use crate::target::Target;
+use crate::vocabulary::is_known;
 
 /// Appends rows from stdin, one JSON object a line. "seq" and "time" may be left out and are filled in.
 ///
@@ -64,7 +66,7 @@ pub(crate) fn run(root: &Root, args: &Args) -> Done {
 }
 
 /// Opens the session for writing, by its place: a file that was named must be its folder's current log.
-fn open(root: &Root, target: &Target, options: StoreOptions) -> Result<Arc<SessionHandle>, Failure> {
+fn open(root: &Root, target: &Target, options: StoreOptions) -> Result<Arc<FileHandle>, Failure> {
     let path = target.log_path()?;
     let store: FileStore = root.store_with(options);
     let folder = match target.session_folder() {
@@ -92,12 +94,22 @@ fn open(root: &Root, target: &Target, options: StoreOptions) -> Result<Arc<Sessi
     drop(log);
     let snapshot = target.snapshot(root)?;
     let handle = store.open_folder(&folder)?;
-    if let Some(Error::TornTail { offset, torn, .. }) = snapshot.error {
-        talk::note(&format!(
+    match (snapshot.error, snapshot.generation) {
+        (error, Some(stored)) if stored < Generation::CURRENT => {
+            let end =
+                if error.is_some() { ", without the end that an earlier append left unfinished" } else { "" };
+            talk::note(&format!(
+                "{}: converted to generation {} beside it{end}",
+                path.display(),
+                Generation::CURRENT
+            ));
+        }
+        (Some(Error::TornTail { offset, torn, .. }), _) => talk::note(&format!(
             "{}: the first append sets {} aside, from byte {offset} on, that an earlier one left unfinished",
             path.display(),
             counted(torn, "byte", "bytes")
-        ));
+        )),
+        _ => {}
     }
     Ok(handle)
 }
@@ -109,7 +121,7 @@ struct Total {
     next_seq: u64,
 }
 
-fn copy(handle: &SessionHandle, args: &Args) -> Result<Total, Failure> {
+fn copy(handle: &FileHandle, args: &Args) -> Result<Total, Failure> {
     let mut input = io::stdin().lock();
     let mut out = Out::new();
     let mut total = Total { appended: 0, next_seq: handle.next_seq().unwrap_or(0) };
@@ -185,6 +197,14 @@ impl Batch {
     fn push(&mut self, line: &[u8], number: u64, next_seq: u64) -> Result<(), Failure> {
         let bad = |fault: RowFault| bad_row(number, fault);
         let draft = Draft::parse(line, &LIMITS).map_err(bad)?;
+        if !draft.is_ignorable() && !is_known(Generation::CURRENT, draft.event_type()) {
+            // Stored, it would keep every later reader from interpreting the log.
+            let name = printable(&draft.event_type().to_text());
+            return Err(Failure::new(
+                format!("standard input, line {number}: the event type {name} is not known to this build"),
+                "correct the type, or add \"ignorable\":true if readers may pass over it; nothing of the batch was stored",
+            ));
+        }
         let seq = next_seq.saturating_add(self.ends.len() as u64);
         let seq = Seq::new(seq).ok_or_else(|| {
             Failure::new(
@@ -198,7 +218,7 @@ impl Batch {
         Ok(())
     }
 
-    fn append(&self, handle: &SessionHandle) -> Result<(), Failure> {
+    fn append(&self, handle: &FileHandle) -> Result<(), Failure> {
         let mut start = 0;
         let rows: Vec<&[u8]> = self
             .ends

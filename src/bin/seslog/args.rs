@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand};
 
 use crate::failure::Done;
 use crate::root::Root;
-use crate::{append, cat, convert, demo, import, ls, new, recover, stat, verify};
+use crate::{append, cat, convert, demo, import, ls, migrate, new, recover, stat, timeline, verify};
 
 /// Lists, reads, checks and repairs the event logs of AI-agent sessions.
 #[derive(Debug, Parser)]
@@ -40,6 +40,8 @@ enum Verb {
     Append(append::Args),
     Import(import::Args),
     Convert(convert::Args),
+    Migrate(migrate::Args),
+    Timeline(timeline::Args),
     /// The writer that `demo` kills.
     #[command(hide = true)]
     DemoWriter(demo::WriterArgs),
@@ -61,6 +63,8 @@ pub(crate) fn run() -> Done {
         Verb::Append(args) => append::run(&root()?, &args),
         Verb::Import(args) => import::run(&root()?, &args),
         Verb::Convert(args) => convert::run(&root()?, &args),
+        Verb::Migrate(args) => migrate::run(&args),
+        Verb::Timeline(args) => timeline::run(&root()?, &args),
     }
 }
 

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::ops::ControlFlow;
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
-use seslog::container::{Detected, Encoding};
+use seslog::container::Detected;
 use seslog::row::{Check, Header, PhysicalRow, Seeding};
 use seslog::store::{Item, LogFile, Report, ScanOptions, State, Verdict, scan, scan_from};
 use seslog::units::Generation;
@@ -74,11 +74,7 @@ pub(crate) fn run(root: &Root, args: &Args) -> Done {
 
     // Rows as they are stored are shown where they are only not understood; damage ends them all the same.
     let lenient = args.lenient || args.rows;
-    let mut options = if lenient { ScanOptions::LENIENT } else { ScanOptions::STRICT };
-    if log.encoding() != Encoding::Plain {
-        // A checksum vouches for what stands inside the payloads.
-        options.check = Check::Envelope;
-    }
+    let options = if lenient { ScanOptions::LENIENT } else { ScanOptions::STRICT };
     let from = if args.lenient { 0 } else { printer.from };
     let report = scan_from(&log, options, from, &mut |item| match printer.item(&item) {
         Ok(flow) => Ok(flow),
@@ -378,7 +374,7 @@ impl<'a> Printer<'a> {
 
     fn show_header(&mut self, line: &[u8]) -> Result<ControlFlow<()>, Failure> {
         if !self.args.no_header {
-            self.out.row(line)?;
+            self.out.log_row(line)?;
         }
         Ok(if self.left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     }
@@ -391,7 +387,7 @@ impl<'a> Printer<'a> {
         }
         let left = usize::try_from(self.left).unwrap_or(usize::MAX);
         for line in self.ring.into_iter().flatten().take(left) {
-            self.out.bytes(&line)?;
+            self.out.log_row(&line)?;
         }
         self.out.flush()
     }
@@ -437,12 +433,11 @@ impl<'a> Printer<'a> {
             if tail > 0 {
                 kept.clear();
                 kept.extend_from_slice(line);
-                kept.push(b'\n');
                 ring.push_back(kept);
             }
             return Ok(ControlFlow::Continue(()));
         }
-        self.out.row(line)?;
+        self.out.log_row(line)?;
         self.left = self.left.saturating_sub(1);
         Ok(if self.left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     }

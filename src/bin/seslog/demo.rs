@@ -317,7 +317,7 @@ mod tests {
                 .unwrap()
                 .write(Seq::new(seq).unwrap(), now(), &mut row)
                 .unwrap();
-            restore.push(&row, &mut sink).unwrap();
+            assert!(restore.push(&row, &mut sink).unwrap().is_continue());
         }
         assert_eq!(restore.finish(&mut sink).unwrap().events, 2 * TURN_EVENTS);
     }

@@ -26,11 +26,6 @@ impl Outcome {
     pub(crate) const fn marred_if(marred: bool) -> Self {
         if marred { Self::Marred } else { Self::Clean }
     }
-
-    /// The worse of the two.
-    pub(crate) fn and(self, other: Self) -> Self {
-        Self::marred_if(self == Self::Marred || other == Self::Marred)
-    }
 }
 
 /// The verb did not do its work.
@@ -135,6 +130,16 @@ fn tell_causes(error: &Error) {
     while let Some(error) = cause {
         talk::cause(&error.to_string());
         cause = error.source();
+    }
+}
+
+/// A failure and its causes in one line, for those who read no stderr.
+pub(crate) fn summary(failure: &Failure) -> String {
+    match failure {
+        Failure::ClosedPipe => "nobody reads the output".to_owned(),
+        Failure::Usage(what) | Failure::Other { what, cause: None, .. } => what.clone(),
+        Failure::Other { what, cause: Some(cause), .. } => format!("{what}: {cause}"),
+        Failure::Store { error, .. } => chain(error),
     }
 }
 

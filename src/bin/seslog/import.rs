@@ -36,7 +36,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "indexed|zstd|plain")]
     encoding: Option<Encoding>,
     /// Another id than the one in the log's header
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true)]
     id: Option<String>,
     /// One JSON object
     #[arg(long)]

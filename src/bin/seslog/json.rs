@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use seslog::json::{Text, write_i64, write_string, write_text, write_u64};
+use seslog::json::{Text, write_i64, write_number, write_string, write_text, write_u64};
 
 /// An object that is being written.
 #[derive(Debug, Default)]
@@ -53,6 +53,12 @@ impl Object {
         self
     }
 
+    /// A number with a fraction.
+    pub(crate) fn real(&mut self, name: &str, value: f64) -> &mut Self {
+        write_number(self.name(name), value);
+        self
+    }
+
     /// True or false.
     pub(crate) fn flag(&mut self, name: &str, value: bool) -> &mut Self {
         self.name(name).extend_from_slice(if value { b"true" } else { b"false" });
@@ -68,20 +74,6 @@ impl Object {
                 text.push(b',');
             }
             write_string(text, &value.as_ref().to_string_lossy());
-        }
-        text.push(b']');
-        self
-    }
-
-    /// An array of numbers.
-    pub(crate) fn numbers(&mut self, name: &str, values: &[u64]) -> &mut Self {
-        let text = self.name(name);
-        text.push(b'[');
-        for (index, &value) in values.iter().enumerate() {
-            if index > 0 {
-                text.push(b',');
-            }
-            write_u64(text, value);
         }
         text.push(b']');
         self
@@ -137,13 +129,10 @@ mod tests {
         inner.number("pid", 7);
         let mut object = Object::new();
         object.text("id", &lone).opt_number("none", None).flag("isSeeded", false).object("lock", inner);
-        object
-            .numbers("seqs", &[1, 2])
-            .paths("older", &["x\u{1b}"])
-            .objects("damage", std::iter::once(Object::new()));
+        object.paths("older", &["x\u{1b}"]).objects("damage", std::iter::once(Object::new()));
         assert_eq!(
             String::from_utf8(object.into_line()).unwrap(),
-            "{\"id\":\"a\\ud83d\",\"isSeeded\":false,\"lock\":{\"pid\":7},\"seqs\":[1,2],\"older\":[\"x\\u001b\"],\"damage\":[{}]}\n"
+            "{\"id\":\"a\\ud83d\",\"isSeeded\":false,\"lock\":{\"pid\":7},\"older\":[\"x\\u001b\"],\"damage\":[{}]}\n"
         );
     }
 }

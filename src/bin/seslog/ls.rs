@@ -21,7 +21,7 @@ pub(crate) struct Args {
     #[arg(value_name = "ROOT")]
     positional: Option<PathBuf>,
     /// Only sessions of this working directory, or of the project folder of this name
-    #[arg(long, value_name = "P")]
+    #[arg(long, value_name = "P", allow_hyphen_values = true)]
     project: Option<String>,
     /// What to sort by, highest first
     #[arg(long, value_name = "KEY", default_value = "active")]

@@ -2,6 +2,7 @@
 
 mod append;
 mod args;
+mod bar;
 mod cat;
 mod convert;
 mod current;
@@ -10,8 +11,11 @@ mod failure;
 mod import;
 mod json;
 mod ls;
+mod migrate;
+mod migrated;
 mod new;
 mod out;
+mod plan;
 mod progress;
 mod recover;
 mod report;
@@ -19,6 +23,8 @@ mod root;
 mod stall;
 mod stat;
 mod target;
+mod timeline;
+mod verdict;
 mod verify;
 mod vocabulary;
 

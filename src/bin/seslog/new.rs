@@ -19,13 +19,13 @@ use crate::root::Root;
 #[command(after_help = "Example: seslog new --cwd ~/proj")]
 pub(crate) struct Args {
     /// The session's id, any text; a random UUID if not given
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true)]
     id: Option<String>,
     /// The working directory that the session belongs to; the present one if not given
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
     /// Id of the session that this one comes from
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", allow_hyphen_values = true)]
     parent: Option<String>,
     /// How the log is stored; zstd where DSH's logs stand, indexed elsewhere
     #[arg(long, value_name = "indexed|zstd|plain")]

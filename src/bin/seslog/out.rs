@@ -1,6 +1,7 @@
 //! What goes out: data on a locked, buffered stdout, talk on stderr. Nothing from a log drives a terminal.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 use std::io::{self, BufWriter, IsTerminal as _, StdoutLock, Write as _};
 use std::path::Path;
 
@@ -45,6 +46,11 @@ impl Out {
     pub(crate) fn row(&mut self, line: &[u8]) -> Result<(), Failure> {
         self.bytes(line)?;
         self.bytes(b"\n")
+    }
+
+    /// Writes a log line for whoever reads it: as it is, but for a terminal with what could drive it as JSON escapes.
+    pub(crate) fn log_row(&mut self, line: &[u8]) -> Result<(), Failure> {
+        if self.is_terminal { self.line(&for_a_terminal(line)) } else { self.row(line) }
     }
 
     /// Writes a line for people.
@@ -124,7 +130,18 @@ impl Table {
 
 /// Columns of a terminal that `text` takes, nearly: characters from the wide blocks count two.
 fn width(text: &str) -> usize {
-    let wide = |char: char| matches!(u32::from(char), 0x1100..=0x115f | 0x2e80..=0xa4cf | 0xac00..=0xd7a3 | 0xf900..=0xfaff | 0xfe30..=0xfe6f | 0xff00..=0xff60 | 0x1f300..=0x1faff | 0x20000..=0x3fffd);
+    /// Blocks whose characters are two columns wide: East Asian scripts and emoji.
+    const WIDE: [(u32, u32); 8] = [
+        (0x1100, 0x115f),
+        (0x2e80, 0xa4cf),
+        (0xac00, 0xd7a3),
+        (0xf900, 0xfaff),
+        (0xfe30, 0xfe6f),
+        (0xff00, 0xff60),
+        (0x1f300, 0x1faff),
+        (0x20000, 0x3fffd),
+    ];
+    let wide = |char: char| WIDE.iter().any(|&(first, last)| (first..=last).contains(&u32::from(char)));
     text.chars().map(|char| if wide(char) { 2 } else { 1 }).sum()
 }
 
@@ -135,6 +152,21 @@ pub(crate) fn clean(text: &str) -> Cow<'_, str> {
     } else {
         Cow::Owned(printable(&Text::from(text)))
     }
+}
+
+/// A line of a log as a terminal may see it: what could drive it stands as JSON escapes, which in a string mean the same.
+fn for_a_terminal(line: &[u8]) -> String {
+    let text = String::from_utf8_lossy(line);
+    let mut shown = String::with_capacity(text.len());
+    for char in text.chars() {
+        match clean(char.encode_utf8(&mut [0; 4])) {
+            Cow::Owned(changed) if !changed.contains(char) => {
+                let _ = write!(shown, "\\u{:04x}", u32::from(char));
+            }
+            _ => shown.push(char),
+        }
+    }
+    shown
 }
 
 /// A path as a person may see it.
@@ -170,6 +202,17 @@ pub(crate) fn human_time(unix_ms: i64) -> String {
             time.to_zoned_datetime(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string()
         }
         Err(_) => format!("{unix_ms} ms"),
+    }
+}
+
+/// Milliseconds in the unit that suits them.
+pub(crate) fn human_duration(ms: i64) -> String {
+    let (sign, ms) = (if ms < 0 { "-" } else { "" }, ms.unsigned_abs());
+    match ms {
+        0..1000 => format!("{sign}{ms} ms"),
+        1000..60_000 => format!("{sign}{}.{} s", ms / 1000, ms % 1000 / 100),
+        60_000..3_600_000 => format!("{sign}{} min {:02} s", ms / 60_000, ms / 1000 % 60),
+        _ => format!("{sign}{} h {:02} min", ms / 3_600_000, ms / 60_000 % 60),
     }
 }
 
@@ -248,9 +291,29 @@ mod tests {
     }
 
     #[test]
+    fn durations_read_well_at_every_border() {
+        for (ms, shown) in [
+            (0, "0 ms"),
+            (-7, "-7 ms"),
+            (999, "999 ms"),
+            (1000, "1.0 s"),
+            (59_999, "59.9 s"),
+            (60_000, "1 min 00 s"),
+            (3_599_999, "59 min 59 s"),
+            (3_660_000, "1 h 01 min"),
+            (i64::MIN, "-2562047788015 h 12 min"),
+        ] {
+            assert_eq!(human_duration(ms), shown);
+        }
+    }
+
+    #[test]
     fn control_characters_never_reach_a_terminal() {
         assert_eq!(clean("a\u{1b}[2Jb"), "a\\u{1b}[2Jb");
         assert_eq!(clean("plain"), "plain");
         assert_eq!(clean("emoji-🔑"), "emoji-🔑");
+        let line = "{\"a\":\"é\u{1b}[2J\u{202e}🔑\u{85}\"}".as_bytes();
+        assert_eq!(for_a_terminal(line), "{\"a\":\"é\\u001b[2J\\u202e🔑\\u0085\"}");
+        assert_eq!(for_a_terminal(b"\xff\x07"), "\u{fffd}\\u0007");
     }
 }

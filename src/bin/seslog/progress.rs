@@ -46,6 +46,16 @@ impl Progress {
         }
     }
 
+    /// Time went by: the bar appears when it should, and shows it.
+    pub(crate) fn tick(&mut self) {
+        if self.may_show && self.bar.is_none() && self.started.elapsed() >= PATIENCE {
+            self.bar = Some(self.draw());
+        }
+        if let Some(bar) = &self.bar {
+            bar.set_position(self.before);
+        }
+    }
+
     /// The present file, of `size` bytes, is done.
     pub(crate) fn file_done(&mut self, size: u64) {
         self.before = self.before.saturating_add(size);
@@ -64,8 +74,16 @@ impl Progress {
         }
     }
 
+    /// Takes the bar away: what follows is the summary.
+    pub(crate) fn finish(&mut self) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+        self.may_show = false;
+    }
+
     fn draw(&self) -> ProgressBar {
-        let template = "{bar:30} {bytes}/{total_bytes} {bytes_per_sec} {eta} left  {msg}";
+        let template = "{bar:20} {bytes}/{total_bytes} {bytes_per_sec} {eta} left  {msg}";
         let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
         let bar =
             ProgressBar::with_draw_target(Some(self.total), ProgressDrawTarget::stderr()).with_style(style);
@@ -76,8 +94,6 @@ impl Progress {
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
+        self.finish();
     }
 }

@@ -159,7 +159,7 @@ impl Target {
     /// [`Error::IdentityMismatch`].
     pub(crate) fn check_place(&self, root: &Root, header: &Header) -> Result<(), Error> {
         match &self.found {
-            Found::Folder(folder) if !self.by_path || is_in_a_project(&folder.path) => {
+            Found::Folder(folder) if !self.by_path || folder.is_in_a_project() => {
                 folder.check_place(&**root.disk(), header)
             }
             _ => Ok(()),
@@ -174,7 +174,7 @@ impl Target {
         let disk = root.disk();
         match &self.found {
             Found::File(path) => Ok(Snapshot::of_log(disk, path, LIMITS)?),
-            Found::Folder(folder) if !self.by_path || is_in_a_project(&folder.path) => {
+            Found::Folder(folder) if !self.by_path || folder.is_in_a_project() => {
                 Ok(Snapshot::of_folder(disk, folder, LIMITS)?)
             }
             Found::Folder(folder) => match folder.current() {
@@ -188,17 +188,6 @@ impl Target {
             },
         }
     }
-}
-
-/// Whether a session's folder stands in what looks like a project folder of a root.
-pub(crate) fn is_in_a_project(session: &Path) -> bool {
-    session.parent().is_some_and(is_project)
-}
-
-/// Whether a folder is named like the projects of a root.
-pub(crate) fn is_project(folder: &Path) -> bool {
-    let name = folder.file_name().unwrap_or_default().as_encoded_bytes();
-    name == b"_no-cwd" || (name.len() > 4 && name.starts_with(b"--") && name.ends_with(b"--"))
 }
 
 fn ambiguous(root: &Root, target: &OsStr, folders: &[Folder]) -> Failure {

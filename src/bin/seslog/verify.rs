@@ -1,28 +1,26 @@
 //! `verify`: every byte of logs, of a session's folder, of a project, or of a whole root.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use seslog::container::disk::{Disk, FileKind, OsDisk};
-use seslog::container::{Detected, Encoding, Skim};
-use seslog::row::Header;
-use seslog::store::layout::{Beside, is_flat_log, parse_log_name};
-use seslog::store::{
-    FINDINGS_MAX, Finding, Folder, Item, LogFile, ReadMode, Report, ScanOptions, State, Verdict, scan,
-};
+use seslog::container::disk::{Disk, OsDisk};
+use seslog::container::{Detected, Encoding};
+use seslog::row::{Header, HeaderFault};
+use seslog::store::layout::Beside;
+use seslog::store::{Finding, Folder, Item, LogFile, ReadMode, Report, ScanOptions, State, Verdict, scan};
 use seslog::units::Generation;
-use seslog::{Error, Unsupported};
+use seslog::{Damage, Error, Unsupported};
 
 use crate::failure::{Done, Failure, Outcome, tell};
-use crate::json::Object;
-use crate::out::{Out, clean, clean_path, counted, human_bytes, talk};
+use crate::out::{Out, counted, talk};
+use crate::plan::{Job, plan};
 use crate::progress::Progress;
-use crate::report::{Spot, error_text, state_of, state_style};
+use crate::report::{Spot, error_text, state_of};
 use crate::root::{LIMITS, Root};
-use crate::target::{is_in_a_project, is_project};
-use crate::vocabulary::{Unknown, unknown};
+use crate::verdict::{Seen, Verdicts};
+use crate::vocabulary::unknown;
 
 /// Checks every byte of logs, of session folders, of projects or of whole roots.
 ///
@@ -40,42 +38,6 @@ pub(crate) struct Args {
     /// One JSON object a log
     #[arg(long)]
     json: bool,
-}
-
-/// One thing that is checked.
-#[derive(Debug)]
-enum Job {
-    /// A file that was named: judged by its content.
-    File(PathBuf),
-    /// A session's folder, and what a listing of its root says against it.
-    Session { folder: Folder, refused: Option<Error>, in_project: bool },
-    /// Something that stands where a log should, and is none.
-    Refused { path: PathBuf, error: Error },
-    /// A project's folder or a root, with files that belong to no session.
-    Beside { path: PathBuf, strays: Vec<PathBuf> },
-}
-
-/// What is said of one log, session or folder.
-#[derive(Debug)]
-struct Verdicts {
-    path: PathBuf,
-    state: State,
-    generation: Option<Generation>,
-    encoding: Option<Encoding>,
-    frames: Option<u64>,
-    rows: Option<u64>,
-    events: Option<u64>,
-    size: Option<u64>,
-    content: Option<u64>,
-    /// Events before the tear, and where it is and how long.
-    torn: Option<(u64, u64, u64)>,
-    error: Option<String>,
-    error_at: Option<u64>,
-    damage: Vec<Spot>,
-    damage_total: u64,
-    strays: Vec<PathBuf>,
-    older: Vec<PathBuf>,
-    quick: bool,
 }
 
 /// Checks what `args` name.
@@ -96,6 +58,7 @@ pub(crate) fn run(args: &Args) -> Done {
     for job in jobs {
         checker.job(job)?;
     }
+    checker.progress.finish();
     checker.out.flush()?;
     checker.sum_up();
     match (failed || checker.unread > 0, checker.bad > 0) {
@@ -105,116 +68,6 @@ pub(crate) fn run(args: &Args) -> Done {
         }
         (false, bad) => Ok(Outcome::marred_if(bad)),
     }
-}
-
-/// Finds out what `path` is, and lists the work in it.
-fn plan(disk: &Arc<dyn Disk>, path: &Path) -> Result<Vec<Job>, Failure> {
-    let Some(folder) = Folder::read(&**disk, path)? else {
-        let stamp = disk.stamp(path).map_err(|error| cannot_look(path, error))?;
-        return match stamp {
-            Some(_) => Ok(vec![Job::File(path.to_path_buf())]),
-            None => Err(Failure::new(
-                format!("{}: there is no such file or folder", path.display()),
-                "check the path; verify takes paths, not ids",
-            )),
-        };
-    };
-    let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
-    let is_session = !folder.logs.is_empty()
-        || folder.beside.iter().any(|(name, _)| name.as_encoded_bytes().starts_with(b"session."))
-        || is_in_a_project(&real);
-    if is_session && !is_project(&real) {
-        return Ok(vec![Job::Session { in_project: is_in_a_project(&real), folder, refused: None }]);
-    }
-    let holds_logs = |path: &Path| {
-        Folder::read(&**disk, path).ok().flatten().is_some_and(|folder| !folder.logs.is_empty())
-    };
-    let is_one_project = is_project(&real)
-        || folder
-            .beside
-            .iter()
-            .map(|(name, _)| path.join(name))
-            .any(|child| !is_project(&child) && holds_logs(&child));
-    if is_one_project { plan_project(disk, path) } else { plan_root(disk, path) }
-}
-
-fn plan_root(disk: &Arc<dyn Disk>, path: &Path) -> Result<Vec<Job>, Failure> {
-    let mut jobs = Vec::new();
-    let mut refusals: Vec<(PathBuf, Error)> = Root::at(path.to_path_buf())
-        .store()
-        .list()?
-        .into_iter()
-        .filter(|snapshot| snapshot.state == State::Refused)
-        .filter_map(|snapshot| Some((snapshot.path, snapshot.error?)))
-        .collect();
-    let mut strays = Vec::new();
-    for (entry, kind) in sorted_entries(disk, path)? {
-        match kind {
-            FileKind::Dir | FileKind::Symlink if Folder::read(&**disk, &entry).ok().flatten().is_some() => {
-                jobs.extend(plan_project_with(disk, &entry, &mut refusals)?);
-            }
-            _ => strays.push(entry),
-        }
-    }
-    if !strays.is_empty() {
-        jobs.push(Job::Beside { path: path.to_path_buf(), strays });
-    }
-    Ok(jobs)
-}
-
-fn plan_project(disk: &Arc<dyn Disk>, path: &Path) -> Result<Vec<Job>, Failure> {
-    plan_project_with(disk, path, &mut Vec::new())
-}
-
-fn plan_project_with(
-    disk: &Arc<dyn Disk>,
-    path: &Path,
-    refusals: &mut Vec<(PathBuf, Error)>,
-) -> Result<Vec<Job>, Failure> {
-    let mut jobs = Vec::new();
-    let mut strays = Vec::new();
-    for (entry, kind) in sorted_entries(disk, path)? {
-        let folder = match kind {
-            FileKind::Dir | FileKind::Symlink => Folder::read(&**disk, &entry)?,
-            _ => None,
-        };
-        let mut refused = |within: &Path| {
-            let at = refusals.iter().position(|(path, _)| path == within || path.parent() == Some(within))?;
-            Some(refusals.swap_remove(at).1)
-        };
-        match folder {
-            Some(folder) => {
-                let refused = refused(&entry);
-                jobs.push(Job::Session { folder, refused, in_project: true });
-            }
-            None if entry.file_name().is_some_and(is_flat_log) => {
-                let what = "a log directly in a project folder is of a retired layout";
-                let error = refused(&entry)
-                    .unwrap_or_else(|| Error::Layout { path: entry.clone(), what: what.to_owned() });
-                jobs.push(Job::Refused { path: entry, error });
-            }
-            None => strays.push(entry),
-        }
-    }
-    if !strays.is_empty() {
-        jobs.push(Job::Beside { path: path.to_path_buf(), strays });
-    }
-    Ok(jobs)
-}
-
-fn sorted_entries(disk: &Arc<dyn Disk>, path: &Path) -> Result<Vec<(PathBuf, FileKind)>, Failure> {
-    let entries = disk.read_dir(path).map_err(|error| cannot_look(path, error))?;
-    let mut entries: Vec<_> = entries.into_iter().map(|entry| (path.join(entry.name), entry.kind)).collect();
-    entries.sort_by(|a, b| a.0.cmp(&b.0));
-    Ok(entries)
-}
-
-fn cannot_look(path: &Path, error: std::io::Error) -> Failure {
-    Failure::io(
-        format!("{}: looking at it failed", path.display()),
-        error,
-        "check the path and its permissions",
-    )
 }
 
 /// Files beside a session's logs that are none of the store's own: left-overs and strangers. A set-aside tear is no stray.
@@ -267,6 +120,12 @@ impl<'a> Checker<'a> {
                 let verdicts = self.refused(&path, &error, Vec::new());
                 self.print(&verdicts)
             }
+            Job::Unreadable { path, error } => {
+                self.unread = self.unread.saturating_add(1);
+                let text = error_text(&self.root, &path, State::Corrupt, &error);
+                let verdicts = Verdicts { error: Some(text), ..Verdicts::of(path, State::Corrupt) };
+                self.print(&verdicts)
+            }
             Job::Beside { path, strays } => {
                 let verdicts = Verdicts { strays, ..Verdicts::of(path, State::Ok) };
                 self.print(&verdicts)
@@ -309,7 +168,8 @@ impl<'a> Checker<'a> {
         verdicts.strays = strays;
         for older in folder.older() {
             let checked = self.log(&older)?;
-            if checked.state == State::Ok {
+            // A successor went on without the torn end of its source, and the source is never changed.
+            if matches!(checked.state, State::Ok | State::Torn) {
                 verdicts.older.push(older);
             } else {
                 self.print(&checked)?;
@@ -400,7 +260,11 @@ impl<'a> Checker<'a> {
             let reason = Unsupported::EventType { seq: unknown.seq, event_type: unknown.event_type.clone() };
             error = Some(Error::FormatUnsupported { path: path.to_path_buf(), reason });
         }
-        let header_generation = report.header.as_ref().map(Header::generation);
+        let newer = report.findings.iter().find_map(|finding| match finding.damage {
+            Damage::Header(HeaderFault::Newer { version }) => Some(Generation::new(version)),
+            _ => None,
+        });
+        let header_generation = report.header.as_ref().map(Header::generation).or(newer);
         let first = report.findings.first().map(|finding: &Finding| finding.at);
         let torn = report
             .tail
@@ -483,146 +347,4 @@ impl<'a> Checker<'a> {
             talk::note(&format!("{logs} checked, {bad}"));
         }
     }
-}
-
-/// What a scan of one log came upon.
-#[derive(Debug, Default)]
-struct Seen {
-    events: u64,
-    unknown: Vec<Unknown>,
-    unknown_total: u64,
-}
-
-impl Seen {
-    fn note(&mut self, unknown: Unknown) {
-        self.unknown_total = self.unknown_total.saturating_add(1);
-        if self.unknown.len() < FINDINGS_MAX {
-            self.unknown.push(unknown);
-        }
-    }
-}
-
-impl Verdicts {
-    fn of(path: PathBuf, state: State) -> Self {
-        Self {
-            path,
-            state,
-            generation: None,
-            encoding: None,
-            frames: None,
-            rows: None,
-            events: None,
-            size: None,
-            content: None,
-            torn: None,
-            error: None,
-            error_at: None,
-            damage: Vec::new(),
-            damage_total: 0,
-            strays: Vec::new(),
-            older: Vec::new(),
-            quick: false,
-        }
-    }
-
-    fn skimmed(log: &LogFile, header: &Header, skim: Skim) -> Self {
-        Self {
-            generation: Some(header.generation()),
-            encoding: Some(log.encoding()),
-            frames: (log.encoding() != Encoding::Plain).then_some(skim.frames),
-            rows: skim.lines.map(|lines| lines.saturating_sub(1)),
-            events: skim.events,
-            size: Some(log.stamp().size),
-            quick: true,
-            ..Self::of(log.path().to_path_buf(), State::Ok)
-        }
-    }
-
-    fn json(&self) -> Vec<u8> {
-        let mut object = Object::new();
-        object.path("path", &self.path).string("state", self.state.as_str());
-        object.opt_number("generation", self.generation.map(Generation::get));
-        if let Some(encoding) = self.encoding {
-            object.string("encoding", encoding.name());
-        }
-        object
-            .opt_number("frames", self.frames)
-            .opt_number("rows", self.rows)
-            .opt_number("events", self.events);
-        object.opt_number("sizeBytes", self.size).opt_number("contentBytes", self.content);
-        if let Some((events, bytes, at)) = self.torn {
-            object.number("recoverableEvents", events).number("tornBytes", bytes).number("tornAt", at);
-        }
-        if let Some(error) = &self.error {
-            object.string("error", error);
-        }
-        object.opt_number("errorAt", self.error_at);
-        if !self.damage.is_empty() {
-            object.objects("damage", self.damage.iter().map(Spot::object));
-        }
-        if self.damage_total > self.damage.len() as u64 {
-            object.number("damageTotal", self.damage_total);
-        }
-        if !self.strays.is_empty() {
-            object.paths("strays", &self.strays);
-        }
-        if !self.older.is_empty() {
-            object.paths("older", &self.older);
-        }
-        if self.quick {
-            object.flag("quick", true);
-        }
-        object.into_line()
-    }
-
-    fn write(&self, out: &mut Out) -> Result<(), Failure> {
-        let mut facts = Vec::new();
-        facts.extend(self.generation.map(|generation| generation.to_string()));
-        facts.extend(self.encoding.map(|encoding| encoding.to_string()));
-        facts.extend(self.frames.map(|frames| counted(frames, "frame", "frames")));
-        facts.extend(self.rows.map(|rows| counted(rows, "row", "rows")));
-        facts.extend(self.events.map(|events| counted(events, "event", "events")));
-        facts.extend(self.size.map(human_bytes));
-        facts.extend(self.quick.then(|| "quick look".to_owned()));
-        if !self.older.is_empty() {
-            facts.push(format!(
-                "{} in order",
-                counted(self.older.len() as u64, "older generation", "older generations")
-            ));
-        }
-        let is_log = self.encoding.is_some() || self.state != State::Ok;
-        let facts = if facts.is_empty() { String::new() } else { format!("  {}", facts.join(", ")) };
-        let state = if is_log {
-            out.styled(state_style(self.state), &format!("{:<11}", self.state.as_str()))
-        } else {
-            format!("{:<11}", "")
-        };
-        out.line(&format!("{state} {}{facts}", clean_path(&self.path)))?;
-        let indent = |text: &str| format!("{:<11}   {}", "", clean(text));
-        if let Some((events, bytes, at)) = self.torn {
-            out.line(&indent(&format!(
-                "{} from byte {at} on; {} recoverable",
-                counted(bytes, "torn byte", "torn bytes"),
-                counted(events, "event is", "events are")
-            )))?;
-        }
-        for spot in self.damage.iter().filter(|spot| self.torn.is_none() || spot.kind != "torn") {
-            out.line(&indent(&spot.line_text()))?;
-        }
-        let hidden = self.damage_total.saturating_sub(self.damage.len() as u64);
-        if hidden > 0 {
-            out.line(&indent(&format!("and {hidden} more")))?;
-        }
-        for stray in &self.strays {
-            let name = stray.file_name().unwrap_or_default().to_string_lossy();
-            let is_left_over = stray.file_name().is_some_and(is_left_over);
-            let word = if is_left_over { "left over from an interrupted write" } else { "stray" };
-            out.line(&indent(&format!("{word}: {name}")))?;
-        }
-        Ok(())
-    }
-}
-
-fn is_left_over(name: &OsStr) -> bool {
-    parse_log_name(name).is_none() && seslog::store::layout::classify_beside(name) == Beside::Temporary
 }

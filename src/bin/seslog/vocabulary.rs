@@ -1,6 +1,7 @@
 //! Which event types a reader of a generation has to understand, and does.
 
 use seslog::format::inventory::{Inventory, Kind};
+use seslog::json::Str;
 use seslog::row::PhysicalRow;
 use seslog::store::Place;
 use seslog::store::layout::printable;
@@ -24,14 +25,19 @@ pub(crate) fn unknown(generation: Generation, row: &PhysicalRow<'_>, place: Plac
     if event.is_ignorable() {
         return None;
     }
-    let inventory = if generation.has_chunk_events() { Inventory::v1() } else { Inventory::v2() };
     let name = event.event_type();
+    if is_known(generation, name) {
+        return None;
+    }
+    Some(Unknown { seq: event.seq().get(), event_type: printable(&name.to_text()), place })
+}
+
+/// Whether `name` is an event type of `generation`.
+pub(crate) fn is_known(generation: Generation, name: Str<'_>) -> bool {
+    let inventory = if generation.has_chunk_events() { Inventory::v1() } else { Inventory::v2() };
     let kind = match name.as_plain() {
         Some(name) => Kind::from_name(name),
         None => Kind::from_name(&name.to_string_lossy()),
     };
-    if kind.is_some_and(|kind| inventory.has(kind)) {
-        return None;
-    }
-    Some(Unknown { seq: event.seq().get(), event_type: printable(&name.to_text()), place })
+    kind.is_some_and(|kind| inventory.has(kind))
 }

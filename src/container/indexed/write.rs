@@ -117,18 +117,42 @@ impl IndexedWriter {
         chain.end = end;
         Ok(())
     }
-}
 
-impl BlockWriter for IndexedWriter {
-    fn stage(&mut self, batch: &Batch<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
+    fn stage_segments(&mut self, batch: &Batch<'_>, commits: bool, out: &mut Vec<u8>) -> Result<(), Fault> {
         let start = out.len();
-        let mut chain = self.staged.take().unwrap_or_else(|| self.written.clone());
-        let outcome = pieces(batch).try_for_each(|piece| self.segment(&mut chain, &piece, out));
+        let mut chain = self.staged.clone().unwrap_or_else(|| self.written.clone());
+        let outcome = pieces(batch).try_for_each(|mut piece| {
+            piece.is_last &= commits;
+            self.segment(&mut chain, &piece, out)
+        });
         match outcome {
             Ok(()) => self.staged = Some(chain),
             Err(_) => out.truncate(start),
         }
         outcome
+    }
+}
+
+impl BlockWriter for IndexedWriter {
+    fn stage(&mut self, batch: &Batch<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
+        self.stage_segments(batch, true, out)
+    }
+
+    fn stage_part(&mut self, batch: &Batch<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
+        self.stage_segments(batch, false, out)
+    }
+
+    fn staged_is_durable(&mut self) {
+        if let Some(staged) = &mut self.staged {
+            staged.durable = staged.end;
+        } else {
+            self.written.durable = self.written.end;
+        }
+    }
+
+    fn unsynced_max(&self) -> u64 {
+        // Half of what a trailer can say: the other half is for the rows of one more write.
+        u64::from(UNSYNCED_MAX / 2)
     }
 
     fn stage_marker(&mut self, out: &mut Vec<u8>) -> Result<(), Fault> {

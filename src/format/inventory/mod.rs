@@ -1,7 +1,7 @@
 //! The frozen event inventory: which event types a generation has, what their payloads hold, which members name events.
 //!
-//! The inventory is data: `v1.schema` (v0 and v1 share it) and `v2.schema`, in a notation that the head of `v1.schema`
-//! explains. They are parsed and compiled once, at first use, into a table of checks.
+//! The inventory is data and a part of the specification: `v1.schema` (v0 and v1 share it) and `v2.schema` in
+//! `format-spec/inventory/`. They are parsed and compiled once, at first use, into a table of checks.
 //!
 //! # How a generation stays frozen
 //!
@@ -10,7 +10,7 @@
 //! event, member, bound, rule and reference with the specification's own table. A later generation gets a new file, which
 //! takes over what it keeps with `as v1`.
 //!
-//! Spec: `format-spec/06-migration.md`, "Frozen generations".
+//! Spec: `format-spec/06-migration.md`, "Frozen generations", and `format-spec/07-inventory.md`.
 
 mod mismatch;
 mod notation;
@@ -29,13 +29,15 @@ pub use self::mismatch::Mismatch;
 pub use self::program::Place;
 pub use crate::session::Kind;
 
-const V1_SCHEMA: &str = include_str!("v1.schema");
-const V2_SCHEMA: &str = include_str!("v2.schema");
+const V1_SCHEMA: &str = include_str!("../../../format-spec/inventory/v1.schema");
+const V2_SCHEMA: &str = include_str!("../../../format-spec/inventory/v2.schema");
 
 /// The event types of one generation.
 #[derive(Debug)]
 pub struct Inventory {
     program: Program,
+    /// The shape of a chunk, in v1.
+    chunk: Option<CheckId>,
     /// By [`Kind::index`].
     events: Vec<Option<Event>>,
 }
@@ -105,6 +107,11 @@ impl Inventory {
         }
     }
 
+    /// Whether `chunk` is what a chunk event of the generation holds as its chunk.
+    pub(super) fn is_chunk(&self, chunk: Node<'_>, place: Place) -> bool {
+        self.chunk.is_some_and(|shape| self.program.check(shape, chunk, place).is_ok())
+    }
+
     /// The members of this type that hold seqs, in the order in which a migration rewrites them.
     #[must_use]
     pub fn references(&self, kind: Kind) -> &[Reference] {
@@ -156,7 +163,8 @@ fn compile(schema: &Schema, base: Option<&Schema>) -> Result<Inventory, CompileE
             *slot = Some(Event { payload, references: references.into() });
         }
     }
-    Ok(Inventory { program: compiler.finish(), events })
+    let program = compiler.finish();
+    Ok(Inventory { chunk: program.shape("StreamChunk"), program, events })
 }
 
 /// The reference that `path` of a `refs` line names in an event of payload `form`.
@@ -215,11 +223,11 @@ mod tests {
         // A released generation never changes: see the head of this module before touching these numbers.
         assert_eq!(
             sha256_hex(V1_SCHEMA.as_bytes()),
-            "50de818d231cc3a7fb362d9326e9e801fdcbf9c84d1045230de35236dd8db291"
+            "bead45e4dc8168d0ac874432429ccce0b249ee4386a2f60345c1172de00dd2a3"
         );
         assert_eq!(
             sha256_hex(V2_SCHEMA.as_bytes()),
-            "d842540f7c77b7803240e1a6c2effd948debf7ba5909ff3c50ba473c3ff0a24e"
+            "e08ef01f2500b28e96f3e0e7a70df77260be0d54c1e55438a627b7a85afdebdb"
         );
     }
 
@@ -276,7 +284,8 @@ mod tests {
                 r#""cleared":{"revision":2,"id":"g"},"clearedAt":5}"#
             );
             let data = format!(
-                r#"{{"id":"u","role":"user","content":[{{"type":"text","text":{text}}}],"source":{{"kind":"goal","goalId":"g","revision":2,"round":0,"change":{change}}}}}"#
+                r#"{{"id":"u","role":"user","content":[{{"type":"text","text":{text}}}],"source":{}}}"#,
+                format_args!(r#"{{"kind":"goal","goalId":"g","revision":2,"round":0,"change":{change}}}"#)
             );
             check(Inventory::v1(), generation, Kind::UserMessage, &data)
         };

@@ -1,4 +1,6 @@
 //! The notation of the `.schema` files, parsed into a tree that says exactly what was written.
+//!
+//! Spec: `format-spec/07-inventory.md`, "Notation".
 
 use std::fmt;
 

@@ -236,10 +236,10 @@ impl Program {
         place: Place,
         deferred: &mut Deferred<'t>,
     ) -> Result<(), Mismatch> {
-        if value.kind() != JsonKind::Object {
-            return Err(Problem::Value.into());
-        }
-        let Some(tag) = value.get(&choice.tag) else {
+        let Some(mut members) = value.members() else { return Err(Problem::Value.into()) };
+        // Writers put the tag first.
+        let first = members.next().filter(|(name, _)| name.eq_str(&choice.tag));
+        let Some(tag) = first.map(|(_, tag)| tag).or_else(|| value.get(&choice.tag)) else {
             return Err(Mismatch::from(Problem::Missing).inside(&choice.tag));
         };
         let Some(text) = tag.as_str() else {

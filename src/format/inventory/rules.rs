@@ -1,4 +1,6 @@
 //! The rules that `.schema` files name: what one member demands of another.
+//!
+//! Spec: `format-spec/07-inventory.md`, "Rules".
 
 use std::collections::HashSet;
 

@@ -1,5 +1,6 @@
 //! Files of the zstd encoding.
 
+use super::refused::swollen;
 use super::{Case, HEADER, JUDGE, long, raw, row};
 use crate::build::{Row, bare_frame, blocks, checksum, content, dsh_frame, frame, line, skippable};
 use crate::outcome::Outcome;
@@ -147,7 +148,28 @@ fn torn() -> Vec<Case> {
         bytes,
         log.judged(2, "torn", Some("FrameChecksum")),
     ));
+
+    let (log, bytes) = without_the_end(8);
+    let about = "the last sector, of which the file has 8 bytes, did not land";
+    cases.push(zstd(
+        "zstd-torn-part-of-a-sector",
+        about,
+        &[JUDGE],
+        bytes,
+        log.judged(2, "torn", Some("FrameChecksum")),
+    ));
     cases
+}
+
+/// A log whose last frame is the only one in the last sector; of its `part` bytes there, only zeros.
+fn without_the_end(part: usize) -> (Frames, Vec<u8>) {
+    let with = |len: usize| Frames::new(&[vec![row(0, 10)], vec![long(1, 11, len)]]);
+    let log =
+        (700..1300).map(with).find(|log| log.bytes().len() % 512 == part).expect("each length adds a byte");
+    let mut bytes = log.bytes();
+    let kept = bytes.len() - part;
+    bytes[kept..].fill(0);
+    (log, bytes)
 }
 
 fn refused() -> Vec<Case> {
@@ -234,6 +256,42 @@ fn refused() -> Vec<Case> {
         bytes,
         log.judged(3, "unsupported", Some("Dictionary")),
     ));
+    let wide = [&[0x28, 0xb5, 0x2f, 0xfd, 0x04, 0xf8], &blocks(&text)[..], &checksum(&text)].concat();
+    let beyond = |name: &str, about: &str, last: &[u8], fault: &str| {
+        let bytes = [&whole[..], last].concat();
+        zstd(name, about, &["02-frames.md#Content", JUDGE], bytes, log.judged(3, "unsupported", Some(fault)))
+    };
+    cases.push(beyond("zstd-window", "the last frame asks for a window of 2 TiB", &wide, "WindowLimit"));
+    let claim = [0x28, 0xb5, 0x2f, 0xfd, 0xc4, 0x58, 0, 0, 0, 0x40, 1, 0, 0, 0];
+    let claim = [&claim, &blocks(&text)[..], &checksum(&text)].concat();
+    cases.push(beyond(
+        "zstd-content-claim",
+        "the last frame claims 5 GiB of content",
+        &claim,
+        "ContentLimit",
+    ));
+
+    let damaged = Frames::new(&[vec![row(0, 10)], vec![long(1, 11, 1500)]]);
+    let mut bytes = damaged.bytes();
+    bytes[512..1024].fill(0);
+    let about = "a sector of a frame is zero, and what the frame behind it holds is beyond this reader: it counts as intact, and nothing may be cut";
+    cases.push(zstd(
+        "zstd-beyond-limits-behind-damage",
+        about,
+        intact,
+        [&bytes[..], &wide].concat(),
+        damaged.judged(2, "corrupt", Some("FrameChecksum")),
+    ));
+
+    let (log, bytes) = without_the_end(7);
+    let about = "the last sector, of which the file has 7 bytes, is zero: too few for a proof";
+    cases.push(zstd(
+        "zstd-damaged-part-of-a-sector",
+        about,
+        &[JUDGE],
+        bytes,
+        log.judged(2, "damaged", Some("FrameChecksum")),
+    ));
 
     let headless = |detected: &str, fault: &str| {
         let outcome = Outcome {
@@ -267,6 +325,13 @@ fn refused() -> Vec<Case> {
         &["02-frames.md#Content"],
         bytes,
         headless("zstd", "HeaderLine"),
+    ));
+    cases.push(zstd(
+        "zstd-header-content-limit",
+        "the first frame decompresses to more than a header line may have",
+        &["02-frames.md#Content"],
+        [swollen(9), frame(&row(0, 10).line)].concat(),
+        headless("zstd", "ContentLimit"),
     ));
     cases
 }

@@ -101,6 +101,9 @@ fn whole() -> Vec<Case> {
     ));
 
     cases.push(complete("replaced-header", REPLACED, &["03-trailer.md#Replacing the header"], &replaced()));
+    let about = "segment 0 was replaced by a shorter one: the boundary of segment 1 lies before the file and vouches for nothing, segment 2 vouches as ever";
+    let spec = &["03-trailer.md#Replacing the header", "03-trailer.md#The durable boundary"];
+    cases.push(complete("replaced-header-shorter", about, spec, &shortened()));
     cases.push(v0());
     cases
 }
@@ -121,6 +124,23 @@ fn replaced() -> Log {
 
 fn old_end() -> usize {
     two_events().segments[0].0
+}
+
+/// Two appends behind a header that lost its `cwd`, each as it stood behind the longer one.
+fn shortened() -> Log {
+    let header = HEADER.replace("\"isSeeded\"", "\"cwd\":\"/a/b\",\"isSeeded\"");
+    let mut old = Log::new(&header, 9);
+    old.append(&[row(0, 10), row(1, 11)]).append(&[row(2, 12)]);
+    let mut log = Log::new(HEADER, 9);
+    let unsynced = old.segments[0].0 as u64;
+    log.write_with(&[row(0, 10), row(1, 11)], &move |members| {
+        members.set("unsynced", unsynced);
+    });
+    log.synced().append(&[row(2, 12)]);
+    assert!(log.segments[0].0 < old.segments[0].0);
+    assert_eq!(log.bytes[log.segments[0].0..], old.bytes[old.segments[0].0..]);
+    assert_eq!((log.segments[1].2, log.segments[2].2), (0, log.segments[1].0 as u64));
+    log
 }
 
 fn v0() -> Case {
@@ -234,6 +254,16 @@ fn wide() -> (Log, usize) {
     (log, start)
 }
 
+/// A log whose last append begins in an earlier sector than its last one, of which the file has `part` bytes.
+pub(super) fn ending(part: usize) -> Log {
+    let with = |len: usize| {
+        let mut log = two_events();
+        log.append(&[long(2, 12, len)]);
+        log
+    };
+    (700..1300).map(with).find(|log| log.end() % 512 == part).expect("each length adds a byte")
+}
+
 fn torn_zeros() -> Vec<Case> {
     let zeroed = |range: std::ops::Range<usize>| {
         let (log, start) = wide();
@@ -284,6 +314,16 @@ fn torn_zeros() -> Vec<Case> {
     bytes.resize(len, 0);
     let about = "twenty zeros behind P and then the end of the file, all within one sector";
     cases.push(indexed("torn-short-zeros", about, spec, bytes, faulty(&small, 1, "torn", "FrameMagic")));
+    let bytes = [&two_events().bytes[..], &[0]].concat();
+    let about = "one zero behind P and then the end of the file: from P on, any number is proof";
+    cases.push(indexed("torn-one-zero", about, spec, bytes, faulty(&small, 1, "torn", "FrameMagic")));
+
+    let log = ending(8);
+    let mut bytes = log.bytes.clone();
+    bytes[log.end() - 8..].fill(0);
+    let about =
+        "the last sector, of which the file has 8 bytes, did not land: no good record ends in eight zeros";
+    cases.push(indexed("torn-part-of-a-sector", about, spec, bytes, faulty(&log, 1, "torn", "TrailerCrc")));
 
     let mut log = two_events();
     log.write(&[long(2, 12, 1500)], true).write(&[row(3, 13)], true).write(&[row(4, 14)], true);

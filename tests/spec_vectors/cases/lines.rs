@@ -136,6 +136,10 @@ fn ends() -> Vec<Case> {
         text,
         none.clone().with_text(b""),
     ));
+    let long = [&b"{\"type\":\"session\",\"id\":\""[..], &[b'x'; 1 << 20], b"\"}\n"].concat();
+    let limit = Outcome { fault: Some("LineLimit".into()), ..none.clone() };
+    let about = "no line feed within the limit of a header line";
+    cases.push(plain("plain-header-line-limit", about, &[PLAIN], long, limit.with_text(b"")));
     let empty = Outcome { detected: "nothing".into(), ..none };
     cases.push(plain("plain-empty", "an empty file", &[PLAIN], Vec::new(), empty.with_text(b"")));
     cases

@@ -1,5 +1,6 @@
 //! Indexed files that are refused, in whole or from some place on.
 
+use super::indexed::ending;
 use super::{CHAIN, Case, HEADER, JUDGE, ORDER, faulty, indexed, judged, long, row, served, two_events};
 use crate::build::{ID, Log, Members, Segment, blocks, checksum, content, frame, line, skippable};
 use crate::outcome::Outcome;
@@ -109,6 +110,23 @@ fn first() -> Vec<Case> {
             0,
         ),
         headless("header-empty", "the first frame is empty", "indexed", of(frame(b"")), "HeaderLine", 0),
+        headless(
+            "header-content-limit",
+            "the first frame decompresses to more than a header line may have",
+            "indexed",
+            of(swollen(9)),
+            "ContentLimit",
+            0,
+        ),
+        headless(
+            "header-content-claim",
+            "the first frame claims 2 MiB of content",
+            "indexed",
+            of([&[0x28, 0xb5, 0x2f, 0xfd, 0xa4, 0, 0, 0x20, 0], &blocks(&line(HEADER))[..], &[0; 4]]
+                .concat()),
+            "ContentLimit",
+            0,
+        ),
     ];
     let changes: [(&str, &'static str, u64); 7] = [
         ("segment", "segment", 1),
@@ -132,6 +150,14 @@ fn first() -> Vec<Case> {
     cases
 }
 
+/// A frame of `count` blocks that each stand for 128 KiB of spaces, without a content size.
+pub(super) fn swollen(count: usize) -> Vec<u8> {
+    let content = vec![b' '; count << 17];
+    let block = |is_last: bool| [2 | u8::from(is_last), 0, 0x10, b' '];
+    let blocks: Vec<u8> = (1..=count).flat_map(|number| block(number == count)).collect();
+    [&[0x28, 0xb5, 0x2f, 0xfd, 0x04, 0x58], &blocks[..], &checksum(&content)].concat()
+}
+
 fn flipped_by(log: &Log, at: usize, bits: u8) -> Vec<u8> {
     let mut bytes = log.bytes.clone();
     bytes[at] ^= bits;
@@ -139,12 +165,11 @@ fn flipped_by(log: &Log, at: usize, bits: u8) -> Vec<u8> {
 }
 
 fn chain() -> Vec<Case> {
-    let changes: [(&'static str, &str, u64); 6] = [
+    let changes: [(&'static str, &str, u64); 5] = [
         ("segment", "its number is one too high", 3),
         ("prev_crc", "it follows another trailer", 7),
         ("next_seq", "its count of events does not add up", 4),
         ("body_len", "it states another length", 200),
-        ("unsynced", "its durable boundary lies before the file", 100_000),
         ("skip", "it skips to a place where no trailer ends", 1),
     ];
     let mut cases = Vec::new();
@@ -427,23 +452,16 @@ fn judgement() -> Vec<Case> {
     );
     cases.push(indexed("segment-cut-out", &about, spec, bytes, outcome));
 
-    let mut log = two_events();
-    log.append(&[long(2, 12, 700), row(3, 13)]);
-    let len = log.end();
-    let last = len / 512 * 512;
-    assert!(len > 1024 && last < len && last > log.segments[1].0);
+    let log = ending(7);
     let mut bytes = log.bytes.clone();
-    bytes[last..].fill(0);
-    let about = format!(
-        "the last sector, of which the file has {} bytes, is zero: no whole sector, so nothing is proved",
-        len - last
-    );
+    bytes[log.end() - 7..].fill(0);
+    let about = "the last sector, of which the file has 7 bytes, is zero: too few for a proof, since a good record may end so";
     cases.push(indexed(
         "damaged-part-of-a-sector",
-        &about,
+        about,
         spec,
         bytes,
-        faulty(&log, 1, "damaged", "TrailerMagic"),
+        faulty(&log, 1, "damaged", "TrailerCrc"),
     ));
 
     let mut log = two_events();
