@@ -4,20 +4,18 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::ops::ControlFlow;
 
-use seslog::format::inventory::Inventory;
 use seslog::json::{Tape, Text};
-use seslog::row::{Check, Event, Header, PhysicalRow};
+use seslog::row::Event;
 use seslog::store::LogFile;
 use seslog::store::layout::printable;
 use seslog::stream::{
     AssistantMessage, ChunkKind, Settlement, SettlementKind, StreamFault, StreamReader, Timing, Usage,
 };
-use seslog::units::{Generation, UnixMs};
-use seslog::{Error, Unsupported};
+use seslog::units::UnixMs;
 
 use crate::bar::{Bar, Blocks};
 use crate::current;
-use crate::failure::{Done, Failure, Outcome, chain, next_step};
+use crate::failure::{Done, Failure, Outcome};
 use crate::json::Object;
 use crate::out::{Align, Out, Table, counted, human_duration, human_time, talk};
 use crate::progress::Progress;
@@ -41,12 +39,7 @@ pub(crate) struct Args {
 /// Shows the attempts of the session that `args` name.
 pub(crate) fn run(root: &Root, args: &Args) -> Done {
     let target = Target::resolve(root, &args.target)?;
-    let log = target.open(root)?;
-    log.check_encoding()?;
-    if let Ok(header) = Header::parse(&log.header_line()?, log.limits()) {
-        log.check_name(header.generation())?;
-        target.check_place(root, &header)?;
-    }
+    let log = current::open(root, &target)?;
     let mut reader = Reader { log: &log, steps: HashMap::new(), attempts: Vec::new(), unread: 0 };
     let mut progress = Progress::new(1, log.stamp().size, false);
     let (report, _) = current::rows(&log, &mut progress, &mut |line| reader.row(line))?;
@@ -63,16 +56,12 @@ pub(crate) fn run(root: &Root, args: &Args) -> Done {
     if attempts.is_empty() && !args.json {
         talk::note(&format!("{}: no model attempts", log.path().display()));
     }
-    let end = report.end_error(&log);
-    if let Some(error) = &end {
-        talk::warning(&chain(error));
-        next_step(error).into_iter().for_each(|step| talk::next(&step));
-    }
+    let is_torn = current::tell_end(&log, &report);
     if unread > 0 {
         let attempts = counted(unread, "attempt is", "attempts are");
         talk::warning(&format!("{attempts} shown without what its stream says"));
     }
-    Ok(Outcome::marred_if(end.is_some() || unread > 0))
+    Ok(Outcome::marred_if(is_torn || unread > 0))
 }
 
 /// One attempt.
@@ -106,15 +95,7 @@ struct Reader<'l> {
 
 impl Reader<'_> {
     fn row(&mut self, line: &[u8]) -> Result<ControlFlow<()>, Failure> {
-        let event = Event::read(line, Check::Envelope, &LIMITS).map_err(|fault| {
-            Failure::new(format!("a converted row is none: {fault}"), "report this as a bug")
-        })?;
-        // What must be understood and is not may change what an attempt means.
-        if let Some(event) = Inventory::of(Generation::CURRENT).unknown_event(&PhysicalRow::Event(event)) {
-            let event_type = printable(&event.event_type().to_text());
-            let reason = Unsupported::EventType { seq: event.seq().get(), event_type };
-            return Err(Error::FormatUnsupported { path: self.log.path().to_path_buf(), reason }.into());
-        }
+        let event = current::event(self.log, line)?;
         let kind = event.event_type().as_plain().and_then(SettlementKind::of_event);
         if let Some(kind) = kind {
             self.settlement(&event, kind)?;
