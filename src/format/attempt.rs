@@ -3,10 +3,10 @@
 //! Spec: `format-spec/06-migration.md`, "Embedded streams".
 
 use super::physical::{PackedRun, RunKind, is_safe};
-use super::seqs::SeqList;
 use super::v1::{ChunkEvent, ChunkKind};
 use super::written::Deltas;
 use crate::json::{Node, Number, Str, write_i64, write_u64};
+use crate::session::SeqList;
 
 /// Consecutive chunks of one turn and step.
 #[derive(Debug, Default)]

@@ -8,12 +8,12 @@ use super::object::Object;
 use super::physical::{Envelope, Member};
 use super::refusal::{Code, Detail, Refusal, Stage};
 use super::relations::{Inherited, PayloadRefs, View};
-use super::seqs::{SeqList, SeqMap};
-use super::surface::SurfaceOp;
+use super::seq_map::SeqMap;
 use super::target::{RowSink, Target, may_cite};
 use super::v1_to_v2::SourceEvent;
 use crate::json::{Node, Number, Tape, write_i64, write_u64};
 use crate::row::{Header, Seeding};
+use crate::session::{SeqList, SurfaceOp};
 
 /// What an assistant message settles.
 #[derive(Debug)]

@@ -3,9 +3,9 @@
 use super::inventory::Kind;
 use super::physical::{Envelope, read_row};
 use super::refusal::{Code, Refusal, Stage};
-use super::seqs::SeqList;
 use super::v1_to_v2::SourceEvent;
 use crate::json::{Node, Tape};
+use crate::session::SeqList;
 
 /// Events in order. Memory is their text.
 #[derive(Debug, Default)]

@@ -6,7 +6,6 @@ use super::inventory::{Inventory, Kind, Place};
 use super::physical::{Acceptance, Envelope, PhysicalRow};
 use super::refusal::{Code, Detail, Refusal, Stage};
 use super::relations::Relations;
-use super::seqs::SeqList;
 use super::target::{RowSink, Target};
 use super::v0::{Data, ToV1};
 use super::v1::ChunkEvent;
@@ -15,6 +14,7 @@ use super::written::{Deltas, WrittenChunk};
 use crate::json::{SyntaxErrorKind, Tape};
 use crate::limits::Limits;
 use crate::row::{Header, HeaderFault, Recovery, Seeding};
+use crate::session::SeqList;
 use crate::units::Generation;
 
 /// A conversion under way: push every row once, in file order, then finish once.

@@ -5,9 +5,9 @@
 //! file. A packed row is checked in full.
 
 use super::refusal::{Code, Detail, Refusal, Stage};
-use super::seqs::{SeqList, SourceRules};
 use crate::json::{Items, Kind as JsonKind, Node, Number, SAFE_INTEGER_MAX, Str};
 use crate::row::Recovery;
+use crate::session::{SeqList, SourceRules};
 use crate::units::UnixMs;
 
 /// The members of a row, none of them judged.

@@ -15,10 +15,9 @@ use std::collections::{HashMap, HashSet};
 
 use super::inventory::Kind;
 use super::refusal::Code;
-use super::seqs::SeqList;
-use super::surface::{Surface, SurfaceOp};
 use super::tools::{Dispatches, StepCalls};
 use crate::json::{Node, Number, Str, Text};
+use crate::session::{SeqList, Surface, SurfaceOp};
 
 /// One event of a v2 log as the checker sees it: all references in the coordinates of that log.
 #[derive(Clone, Copy, Debug)]
@@ -167,7 +166,7 @@ impl Relations {
         let data = event.data;
         if event.kind.is_surface() {
             let applied = self.surface.apply(event.seq, event.surface_op, event.sources);
-            applied.map_err(|fault| (Code::RelationSurface, fault.0))?;
+            applied.map_err(|fault| (Code::RelationSurface, fault.rule()))?;
         }
         match event.kind {
             Kind::TurnStart => self.turn_start(event),

@@ -2,11 +2,11 @@
 //!
 //! Spec: `format-spec/06-migration.md`, "Installed session".
 
-use super::fingerprint::{Fingerprint, Fingerprints};
 use super::inventory::Kind;
 use super::relations::View;
-use super::surface::SurfaceOp;
-use crate::json::Node;
+use crate::session::{
+    Fingerprint, Fingerprints, MessageSources, SurfaceFault, SurfaceOp, check_sources, kept,
+};
 
 /// The checker. It takes events whose relationships hold. 24 bytes of memory for each tool result.
 #[derive(Debug, Default)]
@@ -41,40 +41,22 @@ impl SessionRules {
     }
 
     fn check(&mut self, event: &View<'_>) -> Result<(), &'static str> {
-        if let Some(sources) = event.sources {
-            if event.kind == Kind::AssistantMessage {
-                return Err("an assistant message cites sources");
-            }
-            if sources.is_empty() {
-                return Err("sourceEventSeqs is empty");
-            }
-            if !sources.is_below(event.seq) || !sources.is_unique() {
-                return Err("sourceEventSeqs repeats an event, or names one that is not earlier");
-            }
-        }
+        let sources = event.sources.map_or(Ok(()), |sources| {
+            check_sources(event.kind, event.seq, sources, MessageSources::Forbidden)
+        });
+        sources.map_err(SurfaceFault::rule)?;
         if event.kind == Kind::ToolResult {
-            let kept = self.kept(event.data);
+            let kept = kept(&self.fingerprints, event.data);
             if let SurfaceOp::Replace { start, end } = event.surface_op {
                 let replaced = self.results.binary_search_by_key(&start, |(seq, _)| *seq).ok();
                 let replaced = replaced.filter(|_| start == end).and_then(|at| self.results.get(at));
-                let (_, former) =
-                    replaced.ok_or("a tool result replaces something else than one tool result")?;
+                let (_, former) = replaced.ok_or(SurfaceFault::ResultTarget.rule())?;
                 if kept.is_none() || kept != Some(*former) {
-                    return Err("a tool result replaces one that differs in more than its content");
+                    return Err(SurfaceFault::ResultChanged.rule());
                 }
             }
             self.results.push((event.seq, kept.unwrap_or_default()));
         }
         Ok(())
-    }
-
-    /// The fingerprint of a tool result without the content of its one block; `None` if it has no such block.
-    fn kept(&self, data: Node<'_>) -> Option<Fingerprint> {
-        let message = data.get("message")?;
-        let mut blocks = message.get("content")?.items()?;
-        let (block, None) = (blocks.next()?, blocks.next()) else { return None };
-        let of = |object, left_out| self.fingerprints.of_members(object, left_out);
-        let parts = [of(data, "message"), of(message, "content"), of(block, "content")];
-        Some(self.fingerprints.of_parts(&parts))
     }
 }

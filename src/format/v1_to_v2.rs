@@ -11,13 +11,13 @@ use super::held::Held;
 use super::inventory::{Inventory, Kind};
 use super::physical::{Envelope, PackedRun};
 use super::refusal::{Code, Detail, Refusal, Stage};
-use super::seqs::SeqList;
 use super::target::{RowSink, Target};
 use super::v1::{self, ChunkEnvelope, ChunkEvent};
 use super::written::{Deltas, WrittenChunk};
 use crate::json::{Node, Number, Str, Text};
 use crate::limits::Limits;
 use crate::row::{Header, Seeding};
+use crate::session::SeqList;
 
 /// An event of the source, its old forms renewed.
 #[derive(Clone, Copy, Debug)]

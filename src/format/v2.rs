@@ -5,10 +5,9 @@
 use super::inventory::{Inventory, Kind, Reference, ReferenceForm};
 use super::physical::Envelope;
 use super::relations::{Inherited, PayloadRefs, View};
-use super::seqs::{SeqList, SourceRules};
-use super::surface::SurfaceOp;
 use crate::json::{Node, Number, Str};
 use crate::row::{Header, Seeding};
+use crate::session::{SeqList, SourceRules, SurfaceOp};
 
 /// Reads v2 rows into the form that the checks take; keeps its memory between them.
 #[derive(Debug)]
@@ -71,7 +70,7 @@ impl CurrentRows {
             kind,
             seq,
             data,
-            surface_op: envelope.surface_op.map_or(SurfaceOp::Absent, read_surface_op),
+            surface_op: envelope.surface_op.map_or(SurfaceOp::Absent, |op| SurfaceOp::read(op, REPLACE_KEYS)),
             sources: envelope.sources.is_some().then_some(&self.sources),
             payload: &self.payload,
             inherited: self.inherited,
@@ -79,6 +78,9 @@ impl CurrentRows {
         Ok(CurrentRow { view: Some(view), name, is_ignorable })
     }
 }
+
+/// The ends of a replaced range in v2.
+const REPLACE_KEYS: [&str; 2] = ["start", "end"];
 
 impl PayloadRefs {
     /// Reads the references of a v2 payload; one that does not have its form is left out.
@@ -99,19 +101,6 @@ impl PayloadRefs {
                 }
             }
         }
-    }
-}
-
-/// Reads `surfaceOp` of v2.
-fn read_surface_op(op: Node<'_>) -> SurfaceOp {
-    if op.as_str().is_some_and(|op| op.eq_str("append")) {
-        return SurfaceOp::Append;
-    }
-    let exact = op.members().is_some_and(|members| members.len() == 3)
-        && op.get("op").and_then(Node::as_str).is_some_and(|op| op.eq_str("replace"));
-    match (exact, op.get("start").and_then(count), op.get("end").and_then(count)) {
-        (true, Some(start), Some(end)) => SurfaceOp::Replace { start, end },
-        _ => SurfaceOp::Malformed,
     }
 }
 

@@ -292,7 +292,7 @@ mod tests {
     use super::*;
     use crate::format::attempt::Attempt;
     use crate::format::physical::{Envelope, PhysicalRow, read_row};
-    use crate::format::seqs::SeqList;
+    use crate::session::SeqList;
     use crate::format::v1::ChunkEnvelope;
     use crate::json::{Node, Number, Tape};
 

@@ -22,6 +22,13 @@ pub(crate) struct RawMember<'a> {
     pub(crate) value: &'a str,
 }
 
+impl RawMember<'_> {
+    /// Whether its name is `name`, however spelled.
+    pub(crate) fn is(&self, name: &str) -> bool {
+        literal(self.name).eq_str(name)
+    }
+}
+
 impl<'a> Members<'a> {
     /// The members of `text`, or `None` when its first byte after white space is not a brace.
     pub(crate) fn of(text: &'a str) -> Option<Self> {

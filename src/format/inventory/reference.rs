@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value, json};
 
-use super::kind::Kind;
+use super::Kind;
 use super::notation::{Event, Form, ListSize, Literal, Member, Schema, parse};
 use super::rules::Rule;
 use super::{V1_SCHEMA, V2_SCHEMA};

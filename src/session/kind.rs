@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 macro_rules! kinds {
     ($($name:ident = $text:literal,)*) => {
-        /// An event type of the frozen generations. Which generation holds it and with what payload: [`super::Inventory`].
+        /// An event type of the frozen generations. Which generation has it: its profile.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[non_exhaustive]
         pub enum Kind {

@@ -6,13 +6,13 @@ use crate::json::{Items, Kind, Members, Node, Str};
 
 /// Makes fingerprints of one run. They are keyed at random, so no input is made to collide; 128 bits wide.
 #[derive(Debug, Default)]
-pub(super) struct Fingerprints {
+pub(crate) struct Fingerprints {
     keys: [RandomState; 2],
 }
 
 /// A value's fingerprint. Members of an object are summed, so their order does not show.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Fingerprint([u64; 2]);
+pub(crate) struct Fingerprint([u64; 2]);
 
 /// A container whose elements are being hashed.
 enum Open<'t> {
@@ -22,7 +22,7 @@ enum Open<'t> {
 
 impl Fingerprints {
     /// The fingerprint of the members of an object, one of them left out. Time linear in the text; no recursion.
-    pub(super) fn of_members(&self, object: Node<'_>, left_out: &str) -> Fingerprint {
+    pub(crate) fn of_members(&self, object: Node<'_>, left_out: &str) -> Fingerprint {
         let mut sum = Fingerprint::default();
         for (name, value) in object.members().into_iter().flatten() {
             if !name.eq_str(left_out) {
@@ -33,7 +33,7 @@ impl Fingerprints {
     }
 
     /// The fingerprint of several parts in order.
-    pub(super) fn of_parts(&self, parts: &[Fingerprint]) -> Fingerprint {
+    pub(crate) fn of_parts(&self, parts: &[Fingerprint]) -> Fingerprint {
         let bytes: Vec<u8> = parts.iter().flat_map(|part| part.0).flat_map(u64::to_le_bytes).collect();
         self.of_bytes(b'p', &bytes)
     }
