@@ -119,7 +119,7 @@ fn a_fork_of_every_current_log_of_the_corpus_begins_as_its_parent() {
                 (&"session/end-seed".into(), &json!({"inherited": true}))
             );
             let own = root.run(&["cat", id, "--own", "--no-header"]).expect(0).json();
-            assert_eq!(own, [marker.clone()]);
+            assert_eq!(own, std::slice::from_ref(marker));
             let stat = root.run(&["stat", id, "--json"]).expect(0).object();
             assert_eq!((&stat["encoding"], &stat["parentSession"]), (&encoding.into(), &lines[0]["id"]));
             forked += 1;

@@ -6,7 +6,9 @@ use clap::{Parser, Subcommand};
 
 use crate::failure::Done;
 use crate::root::Root;
-use crate::{append, cat, convert, demo, fork, import, ls, messages, migrate, new, recover, stat, timeline, verify};
+use crate::{
+    append, cat, convert, demo, fork, import, ls, messages, migrate, new, recover, stat, timeline, verify,
+};
 
 /// Lists, reads, checks and repairs the event logs of AI-agent sessions.
 #[derive(Debug, Parser)]
