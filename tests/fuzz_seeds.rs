@@ -24,6 +24,11 @@ macro_rules! targets {
 targets! {
     row => seslog::fuzzing::row::fuzz_row,
     range => seslog::fuzzing::range::fuzz_range,
+    frames => seslog::fuzzing::frames::fuzz_frames,
+    open_bytes => seslog::fuzzing::open_bytes::fuzz_open_bytes,
+    stream_accumulate => seslog::fuzzing::stream::fuzz_stream_accumulate,
+    stream_expand => seslog::fuzzing::stream::fuzz_stream_expand,
+    migrate => seslog::fuzzing::migrate::fuzz_migrate,
 }
 
 fn run_seeds(target: &str, body: fn(&[u8])) {
@@ -70,4 +75,52 @@ fn stems(folder: &str) -> BTreeSet<String> {
 
 fn fuzz() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz"))
+}
+
+/// `SESLOG_WRITE_SEEDS=1 cargo test --all-features --test fuzz_seeds written` makes the seeds whose names begin with `made-`.
+#[test]
+fn written_seeds_are_what_this_build_writes() {
+    for (name, choice, bytes) in made_logs() {
+        let with_choice = [&[choice][..], &bytes].concat();
+        for (target, bytes) in [("frames", &bytes), ("open_bytes", &with_choice)] {
+            let path = fuzz().join("seeds").join(target).join(format!("made-{name}"));
+            if std::env::var_os("SESLOG_WRITE_SEEDS").is_some() {
+                fs::write(&path, bytes).expect("the seed can be written");
+            }
+            assert_eq!(&fs::read(&path).expect("the seed is there"), bytes, "{}", path.display());
+        }
+    }
+}
+
+/// Small sound logs of generation 2 in each encoding, one of them cut, and the choice byte of `open_bytes` for each.
+fn made_logs() -> Vec<(&'static str, u8, Vec<u8>)> {
+    use seslog::container::{Batch, Encoding, LogId, RowMark, create};
+    let header = b"{\"type\":\"session\",\"version\":2,\"id\":\"s\",\"createdAt\":5,\"isSeeded\":false,\"delegationDepth\":0}\n";
+    let mut logs = Vec::new();
+    for (name, choice, encoding) in
+        [("indexed", 0, Encoding::Indexed), ("zstd", 1, Encoding::Zstd), ("plain", 2, Encoding::Plain)]
+    {
+        let mut bytes = Vec::new();
+        let id = LogId::new(0x5eed_10c0_ffee_0001).expect("not zero");
+        let mut writer = create(encoding, id, header, 5, 3, &mut bytes).expect("a short header");
+        let mut seq = 0;
+        for rows in [1, 2, 4] {
+            let (mut content, mut marks) = (Vec::new(), Vec::new());
+            for _ in 0..rows {
+                let row = format!(
+                    "{{\"type\":\"plan/mode\",\"seq\":{seq},\"time\":{seq},\"data\":{{\"active\":true}}}}\n"
+                );
+                content.extend_from_slice(row.as_bytes());
+                marks.push(RowMark { end: content.len(), events: 1, last_time: seq });
+                seq += 1;
+            }
+            writer.stage(&Batch { content: &content, rows: &marks }, &mut bytes).expect("short rows");
+            writer.accept(true);
+        }
+        if encoding == Encoding::Indexed {
+            logs.push(("indexed-cut", choice, bytes[..bytes.len() - 20].to_vec()));
+        }
+        logs.push((name, choice, bytes));
+    }
+    logs
 }

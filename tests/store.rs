@@ -24,7 +24,7 @@ fn row(seq: u64) -> String {
     )
 }
 
-fn append(handle: &seslog::store::SessionHandle, seqs: std::ops::Range<u64>) -> Result<()> {
+fn append(handle: &seslog::store::FileHandle, seqs: std::ops::Range<u64>) -> Result<()> {
     let rows: Vec<String> = seqs.map(row).collect();
     let rows: Vec<&[u8]> = rows.iter().map(String::as_bytes).collect();
     handle.append(&rows)
@@ -115,6 +115,34 @@ fn a_torn_end_is_set_aside_by_the_next_append_and_nothing_before_it_changes() {
                     std::fs::remove_file(entry.path()).unwrap();
                 }
             }
+        }
+    }
+}
+
+/// A retried append behind half a row makes a line that begins and ends like an event.
+#[test]
+fn a_fused_line_of_a_plain_log_is_never_read_as_an_event() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = FileStore::with_options(dir.path(), options(Encoding::Plain));
+    let handle = store.create(header("s"), None).unwrap();
+    append(&handle, 0..2).unwrap();
+    handle.close().unwrap();
+    let id = Text::from("s");
+    let path = store.stat(&id).unwrap().unwrap().path;
+    let mut text = std::fs::read_to_string(&path).unwrap();
+    text.push_str("{\"type\":\"plan/mode\",\"seq\":2,\"time\":5,\"data\":{\"text\":\"hal");
+    text.push_str(&format!("{}\n{}\n", row(2), row(3)));
+    std::fs::write(&path, text).unwrap();
+    let reader = store.open(&id, SessionAccess::Read).unwrap();
+    for (from, length) in [(0, u64::MAX), (0, 3), (2, 1)] {
+        let read = reader.read(from, length);
+        assert!(
+            read.is_err()
+                || read.as_ref().is_ok_and(|events| events.rows().all(|row| !row.ends_with(b"}}}}"))),
+            "{read:?}"
+        );
+        if let Ok(events) = read {
+            assert!(from + events.len() as u64 <= 2, "{events:?}");
         }
     }
 }

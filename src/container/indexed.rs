@@ -7,10 +7,10 @@ mod read;
 mod walk;
 mod write;
 
-pub(crate) use hop::{durable_hint, last_trailer};
+pub(crate) use hop::{Hop, durable_hint, last_trailer};
 pub(crate) use read::IndexedReader;
-pub(crate) use walk::Walk;
-pub(crate) use write::IndexedWriter;
+pub(crate) use walk::{Walk, WalkStop};
+pub(crate) use write::{IndexedWriter, SEGMENT_CONTENT};
 
 use super::seek::jump;
 

@@ -50,7 +50,9 @@ type Found = Result<Option<Box<dyn BlockReader>>, ReadError>;
 fn indexed(source: &mut dyn Source, limits: Limits, seq: u64) -> Found {
     let (walk, _) = Walk::start(source)?;
     let Some(last) = last_trailer(source, walk.id())? else { return Ok(None) };
-    let before = last.before(source, walk.id(), seq)?;
+    // Behind that only a walk tells where the log ends.
+    let Some(durable) = last.durable(source, walk.id())? else { return Ok(None) };
+    let before = durable.before(source, walk.id(), seq)?;
     Ok(Some(Box::new(IndexedReader::behind(walk.id(), before, limits))))
 }
 

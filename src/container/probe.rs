@@ -5,7 +5,7 @@
 use super::Encoding;
 use super::fault::{Fault, ReadError};
 use super::frame;
-use super::indexed::{Walk, last_trailer};
+use super::indexed::{Hop, Walk, WalkStop, last_trailer};
 use super::read::check_lines;
 use super::source::Source;
 use super::trailer::TRAILER_LEN;
@@ -15,7 +15,10 @@ use crate::limits::Limits;
 /// Bytes that one look at the end of a file reads first: most trailers and last rows lie in one page.
 const NEAR: u64 = 4 << 10;
 /// Bytes at the end of a file in which the last frame or row is searched before the forward walk has to answer.
-const FAR: u64 = 60 << 10;
+pub(super) const FAR: u64 = 60 << 10;
+
+/// Markers at the end of an indexed log that a look from behind steps over.
+const MARKERS: usize = 16;
 
 /// Longest last segment that is read in one piece.
 const AT_ONCE: usize = 1 << 20;
@@ -28,6 +31,9 @@ pub struct Probe {
     pub header: Vec<u8>,
     /// What stands at the end.
     pub last: Last,
+    /// Bytes before the last record that no sync is known to have covered and that were not looked at: if the power went
+    /// during a large append, they may be damaged although its end is not. Else 0.
+    pub unproved: u64,
 }
 
 /// The end of a log as its last bytes show it.
@@ -83,17 +89,20 @@ pub fn header_line(
     }
 }
 
-/// Events of an indexed log by its last trailer, if one that ends an append stands at the end of the file.
+/// Events of an indexed log by its last trailer, if the log is whole as far as a look from behind tells.
 ///
-/// Its seal proves that this log's writer wrote it; the rows that it counts are not looked at. For seeking, never for what a
-/// person is told. Reads the head and one page of the tail.
+/// What [`probe`] proves, but for the rows that the last trailer counts: nothing is decompressed. For seeking, not for what a
+/// person is told.
 ///
 /// # Errors
 /// The fault of the header's segment.
 pub fn sealed_count(source: &mut dyn Source) -> Result<Option<u64>, ReadError> {
     let (walk, _) = Walk::start(source)?;
-    let last = last_trailer(source, walk.id())?;
-    Ok(last.filter(|last| last.trailer.commit).map(|last| last.trailer.next_seq))
+    Ok(match prove_end(source, &walk) {
+        Ok(End::HeaderOnly) => Some(0),
+        Ok(End::Segment { counted, unproved: 0, .. }) => Some(counted),
+        _ => None,
+    })
 }
 
 fn indexed(source: &mut dyn Source, limits: Limits) -> Result<Probe, ReadError> {
@@ -101,30 +110,56 @@ fn indexed(source: &mut dyn Source, limits: Limits) -> Result<Probe, ReadError> 
     let mut decoder = Decoder::new(limits);
     let frame = first.frame.ok_or(ReadError::bad(0, Fault::HeaderLine))?;
     let header = decode(source, &mut decoder, &frame, true, limits)?.to_vec();
-    let last = indexed_tail(source, &walk, &mut decoder, limits).or_else(unclear)?;
-    Ok(Probe { header, last })
+    let (last, unproved) = match prove_end(source, &walk) {
+        Ok(End::HeaderOnly) => (Last::HeaderOnly, 0),
+        Ok(End::Segment { frame, counted, unproved }) => {
+            let lines = decode(source, &mut decoder, &frame, false, limits);
+            let rows = |lines: &[u8]| Last::Rows { lines: lines.to_vec(), counted: Some(counted) };
+            let last = lines.map(|lines| if lines.is_empty() { Last::Unclear } else { rows(lines) });
+            (last.or_else(unclear)?, unproved)
+        }
+        Ok(End::Unclear) => (Last::Unclear, 0),
+        Err(error) => (unclear(error)?, 0),
+    };
+    Ok(Probe { header, last, unproved })
 }
 
-fn indexed_tail(
-    source: &mut dyn Source,
-    walk: &Walk,
-    decoder: &mut Decoder,
-    limits: Limits,
-) -> Result<Last, ReadError> {
+/// The end of an indexed log, nothing decompressed.
+enum End {
+    HeaderOnly,
+    /// The last segment with rows is whole and chained to the one before it.
+    Segment {
+        frame: frame::Frame,
+        /// Events of the log by the last trailer.
+        counted: u64,
+        /// As [`Probe::unproved`].
+        unproved: u64,
+    },
+    Unclear,
+}
+
+fn prove_end(source: &mut dyn Source, walk: &Walk) -> Result<End, ReadError> {
     // One read fetches the last trailer and, mostly, the body before it.
     let near = source.size().saturating_sub(walk.end()).min(NEAR);
     source.get(source.size().saturating_sub(near), usize::try_from(near).unwrap_or(0))?;
-    let Some(last) = last_trailer(source, walk.id())? else { return Ok(Last::Unclear) };
+    let Some(last) = last_trailer(source, walk.id())? else { return Ok(End::Unclear) };
     if !last.trailer.commit {
-        return Ok(Last::Unclear);
+        return Ok(End::Unclear);
     }
     let counted = last.trailer.next_seq;
     let mut hop = last;
-    while hop.trailer.body_len == 0 {
+    // Each recovery leaves one marker; a log that ends with more than these is walked.
+    for _ in 0..MARKERS {
+        if hop.trailer.body_len > 0 {
+            break;
+        }
         hop = hop.previous(source, walk.id())?;
     }
+    if hop.trailer.body_len == 0 {
+        return Ok(End::Unclear);
+    }
     if hop.trailer.segment == 0 {
-        return Ok(if counted == 0 { Last::HeaderOnly } else { Last::Unclear });
+        return Ok(if counted == 0 { End::HeaderOnly } else { End::Unclear });
     }
     let start = hop.trailer.body_start(hop.end).ok_or(ReadError::bad(0, Fault::Truncated))?;
     // One read fetches the body with the trailers around it; a longer one is read as it is asked for.
@@ -136,15 +171,34 @@ fn indexed_tail(
     let before = hop.previous(source, walk.id())?;
     let mut check = Walk::behind(walk.id(), before.trailer, before.end);
     let Some(frame) = check.step(source).ok().and_then(|segment| segment.frame) else {
-        return Ok(Last::Unclear);
+        return Ok(End::Unclear);
     };
     debug_assert!(frame.start >= start, "the frame lies in the body");
-    let lines = decode(source, decoder, &frame, false, limits)?;
-    Ok(if lines.is_empty() {
-        Last::Unclear
-    } else {
-        Last::Rows { lines: lines.to_vec(), counted: Some(counted) }
-    })
+    let durable = last.trailer.durable_boundary(last.end).unwrap_or(0);
+    let unproved = match start.saturating_sub(durable) {
+        0 => 0,
+        gap if gap > FAR => gap,
+        _ if !is_chained(source, walk, last, durable)? => return Ok(End::Unclear),
+        _ => 0,
+    };
+    Ok(End::Segment { frame, counted, unproved })
+}
+
+/// Whether whole segments lead from the one that ends at `durable` to the last one.
+fn is_chained(source: &mut dyn Source, head: &Walk, last: Hop, durable: u64) -> Result<bool, ReadError> {
+    let mut walk = match last.durable(source, head.id())? {
+        Some(hop) => Walk::behind(head.id(), hop.trailer, hop.end),
+        None if durable == 0 => head.clone(),
+        None => return Ok(false),
+    };
+    while walk.end() < last.end {
+        match walk.step(source) {
+            Ok(_) => {}
+            Err(WalkStop::Read(error)) => return Err(error),
+            Err(WalkStop::End | WalkStop::Fault(_)) => return Ok(false),
+        }
+    }
+    Ok(true)
 }
 
 fn framed(source: &mut dyn Source, limits: Limits) -> Result<Probe, ReadError> {
@@ -155,7 +209,7 @@ fn framed(source: &mut dyn Source, limits: Limits) -> Result<Probe, ReadError> {
     if last == Last::Unclear {
         last = framed_walk(source, first.end, &mut decoder, limits).or_else(unclear)?;
     }
-    Ok(Probe { header, last })
+    Ok(Probe { header, last, unproved: 0 })
 }
 
 /// Finds the last frame by the structure of all frames before it, which are hopped over.
@@ -261,7 +315,7 @@ fn plain(source: &mut dyn Source, limits: Limits) -> Result<Probe, ReadError> {
             }
         }
     };
-    Ok(Probe { header, last })
+    Ok(Probe { header, last, unproved: 0 })
 }
 
 fn decode<'d>(
@@ -274,7 +328,9 @@ fn decode<'d>(
     let len =
         usize::try_from(frame.stored_len()).map_err(|_| ReadError::bad(frame.start, Fault::FrameData))?;
     let stored = source.get(frame.start, len)?;
-    let content = decoder.decode(frame, stored).map_err(|fault| ReadError::bad(frame.start, fault))?;
+    let limit = if is_header { limits.header_bytes_max } else { limits.frame_content_bytes_max };
+    let content =
+        decoder.decode_up_to(frame, stored, limit).map_err(|fault| ReadError::bad(frame.start, fault))?;
     check_lines(is_header, content, limits).map_err(|fault| ReadError::bad(frame.start, fault))?;
     Ok(content)
 }

@@ -8,6 +8,7 @@ use zstd_safe::{CCtx, CParameter, DCtx, DParameter, InBuffer, OutBuffer, ResetDi
 
 use super::fault::Fault;
 use super::frame::Frame;
+use super::tail::holds_zero_sector;
 use crate::limits::Limits;
 
 /// The level that peers and DSH use by default.
@@ -82,7 +83,14 @@ impl Decoder {
     /// [`Fault::ContentLimit`] and [`Fault::WindowLimit`] before memory is spent, [`Fault::FrameChecksum`],
     /// [`Fault::FrameData`], [`Fault::ContentSize`].
     pub(crate) fn decode(&mut self, frame: &Frame, stored: &[u8]) -> Result<&[u8], Fault> {
-        let limit = self.limits.frame_content_bytes_max;
+        self.decode_up_to(frame, stored, self.limits.frame_content_bytes_max)
+    }
+
+    /// As [`Decoder::decode`], for a frame that may hold at most `limit` bytes.
+    ///
+    /// # Errors
+    /// As [`Decoder::decode`].
+    pub(crate) fn decode_up_to(&mut self, frame: &Frame, stored: &[u8], limit: u64) -> Result<&[u8], Fault> {
         if frame.window_bytes > self.limits.window_bytes_max
             && frame.content_size.is_none_or(|size| size > limit)
         {
@@ -101,7 +109,7 @@ impl Decoder {
         }
         match frame.content_size {
             Some(size) if self.is_trusted(size, stored.len() as u64) => self.decode_at_once(size, stored),
-            stated => self.decode_in_steps(stated, stored),
+            stated => self.decode_in_steps(stated, stored, limit),
         }
     }
 
@@ -132,9 +140,8 @@ impl Decoder {
         }
     }
 
-    fn decode_in_steps(&mut self, stated: Option<u64>, stored: &[u8]) -> Result<&[u8], Fault> {
+    fn decode_in_steps(&mut self, stated: Option<u64>, stored: &[u8], limit: u64) -> Result<&[u8], Fault> {
         const FIRST_STEP: usize = 256 << 10;
-        let limit = self.limits.frame_content_bytes_max;
         let context = self.context.as_mut().expect(UNTIL_DROPPED);
         let reset = context.reset(ResetDirective::SessionOnly);
         debug_assert!(reset.is_ok(), "a session can always be reset");
@@ -174,7 +181,7 @@ impl Decoder {
 pub fn salvage_frame(stored: &[u8], limits: &Limits) -> Vec<u8> {
     let mut decoder = Decoder::new(*limits);
     // Fails at the missing end; what came out before stays.
-    let _ = decoder.decode_in_steps(None, stored);
+    let _ = decoder.decode_in_steps(None, stored, limits.frame_content_bytes_max);
     std::mem::take(&mut decoder.content)
 }
 
@@ -196,6 +203,30 @@ impl Encoder {
     /// `level` is clamped to what Zstandard knows, see [`zstd_safe::min_c_level`].
     pub(crate) fn new(level: i32) -> Self {
         Self { level: level.clamp(zstd_safe::min_c_level(), zstd_safe::max_c_level()) }
+    }
+
+    /// Appends one frame that holds `content` to `out`, whose first byte will stand at file offset `at`, and in which no
+    /// aligned sector is zero: zeros must always prove a write that did not land. Rows hold no zeros; a bit stream of the
+    /// compressor could, and another level then gives another one.
+    ///
+    /// # Errors
+    /// [`Fault::ZeroSector`] if every level gives one; `out` is then as before.
+    pub(crate) fn encode_at(self, at: u64, content: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
+        let start = out.len();
+        self.encode(content, out);
+        for level in 1..=zstd_safe::max_c_level() {
+            if !holds_zero_sector(at, out.get(start..).unwrap_or_default()) {
+                return Ok(());
+            }
+            out.truncate(start);
+            Self::new(level).encode(content, out);
+        }
+        let found = holds_zero_sector(at, out.get(start..).unwrap_or_default());
+        if found {
+            out.truncate(start);
+            return Err(Fault::ZeroSector);
+        }
+        Ok(())
     }
 
     /// Appends one frame that holds `content` to `out`.

@@ -1,3 +1,5 @@
+use super::check::check;
+
 /// 2^53 - 1, the largest integer whose neighbours a double still tells apart.
 pub const SAFE_INTEGER_MAX: i64 = 9_007_199_254_740_991;
 
@@ -11,6 +13,14 @@ impl<'t> Number<'t> {
     /// `raw` follows the number grammar of JSON.
     pub(crate) fn new(raw: &'t str) -> Self {
         Self { raw }
+    }
+
+    /// The number that `json` is, if it is one and nothing else.
+    pub(crate) fn of_value(json: &'t str) -> Option<Self> {
+        let bytes = json.as_bytes();
+        let is_number =
+            matches!(bytes, [b'-' | b'0'..=b'9', ..]) && bytes.last().is_some_and(u8::is_ascii_digit);
+        (is_number && check(bytes, 0).is_ok()).then_some(Self { raw: json })
     }
 
     /// Its exact text.
@@ -283,6 +293,16 @@ mod tests {
             ["-0", "1.0", "1e21", "1E+21", "1e-07", "0.0000001", "9007199254740993", "1e5", "10e20", "1e400"]
         {
             assert!(!Number::new(raw).is_canonical(), "{raw}");
+        }
+    }
+
+    #[test]
+    fn a_value_is_a_number_only_as_a_whole() {
+        for text in ["0", "-1.5e-7", "9007199254740993", "-0"] {
+            assert_eq!(Number::of_value(text).map(Number::raw), Some(text));
+        }
+        for text in ["", "-", "1-2", "01", "1 ", " 1", "1.", "1e", "--1", "\"1\"", "null", "[1]", "1\u{e9}"] {
+            assert!(Number::of_value(text).is_none(), "{text}");
         }
     }
 

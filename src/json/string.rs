@@ -22,6 +22,18 @@ impl<'t> Str<'t> {
         Self { raw, escapes }
     }
 
+    /// `body` is the body of a valid literal. Time O(bytes).
+    pub(crate) fn of_body(body: &'t str) -> Self {
+        Self { raw: body, escapes: memchr::memchr(b'\\', body.as_bytes()).is_some() }
+    }
+
+    /// Appends the body of the literal in the escapes of `JSON.stringify`; the quotes are the caller's.
+    pub(crate) fn write_body(self, out: &mut Vec<u8>) {
+        for piece in self.pieces() {
+            write_piece(out, piece);
+        }
+    }
+
     /// Its exact text between the quotes, escapes intact.
     #[must_use]
     pub fn raw(self) -> &'t str {

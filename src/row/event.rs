@@ -2,7 +2,6 @@ use super::fault::{Member, RowFault};
 use super::fields::Fields;
 use super::lex::{self, Members, Opening};
 use super::range;
-use super::window::{self, Undecided, WINDOW_LEN};
 use crate::json::{self, Str};
 use crate::limits::Limits;
 use crate::units::{Seq, UnixMs};
@@ -15,7 +14,8 @@ pub enum Check {
     #[default]
     Full,
     /// UTF-8 and every rule of the envelope, but no grammar inside `data`: see [`Event::scan`]. A row that is not as its
-    /// writer makes it is read in full all the same.
+    /// writer makes it is read in full all the same. For lines that a checksum vouches for; in others, half a row and a
+    /// whole one on one line can pass for one event, and only the next seq tells.
     Envelope,
 }
 
@@ -58,6 +58,7 @@ impl<'a> Event<'a> {
     }
 
     /// [`scan`](Self::scan), if what it finds holds up to `check` and cites only what is before it.
+    #[inline]
     pub(super) fn scan_sound(line: &'a str, check: Check, limits: &Limits) -> Option<Self> {
         let event = Self::scan(line)?;
         let sound = match check {
@@ -115,6 +116,7 @@ impl<'a> Event<'a> {
         event.provenance_checked()
     }
 
+    #[inline]
     fn provenance_checked(self) -> Result<Self, RowFault> {
         if let Some(list) = self.source_event_seqs {
             range::check(list, self.seq).map_err(RowFault::Provenance)?;
@@ -133,9 +135,9 @@ impl<'a> Event<'a> {
     /// is one JSON value, the line is valid JSON and [`parse`](Self::parse) reads exactly this event from it** (or refuses
     /// what `sourceEventSeqs` lists, which is not judged here). So whoever parses the payload either gets the event that
     /// the line holds, or a syntax error; text inside a string can never pose as a member. The one way in which a valid
-    /// line can give a `data` that is not one value is a member after the payload that no writer puts there (a second
-    /// `data`, an unknown member, an escaped name) with an object of more than 64 bytes as its value; shorter ones are
-    /// noticed and give `None`.
+    /// line can give a `data` that is not one value is an object after the payload that no writer puts there (a second `data`,
+    /// an unknown member, an escaped name, an operation of another form) and that makes its member longer than 60 bytes;
+    /// shorter ones are noticed and give `None`.
     ///
     /// Time O(bytes outside the payload).
     ///
@@ -145,9 +147,8 @@ impl<'a> Event<'a> {
     pub fn scan(line: &'a str) -> Option<Self> {
         let bytes = line.as_bytes();
         let rest = bytes.strip_prefix(b"{\"type\":\"")?;
-        // Up to the quote, or to what makes it another spelling, which then has no `","seq":` behind it.
-        let (event_type, rest) = rest.split_at_checked(json::plain_len(rest))?;
-        let (seq, rest) = digits(rest.strip_prefix(b"\",\"seq\":")?)?;
+        let type_len = json::plain_len(rest);
+        let (seq, rest) = digits(rest.get(type_len..)?.strip_prefix(b"\",\"seq\":")?)?;
         let rest = rest.strip_prefix(b",\"time\":")?;
         let (time, rest) = match rest.strip_prefix(b"-") {
             None => digits(rest).and_then(|(ms, rest)| Some((i64::try_from(ms).ok()?, rest)))?,
@@ -165,20 +166,17 @@ impl<'a> Event<'a> {
         let mut suffix = Suffix { body: line.get(data_at..)?.strip_suffix('}')?, ..Suffix::default() };
         while suffix.take_member()? {}
         let data = suffix.body;
-        let before_end = bytes.get(..data_at.checked_add(data.len())?)?;
-        let is_payload = match before_end.last_chunk().map(window::opening) {
-            Some(Ok(Some(at))) => before_end.len().checked_sub(WINDOW_LEN)?.checked_add(at)? == data_at,
-            Some(Ok(None)) => data.len() > WINDOW_LEN,
-            Some(Err(Undecided)) | None => {
-                matches!(lex::opening(data.as_bytes(), WINDOW_LEN), Opening::At(0) | Opening::Beyond)
+        let data_end = data_at.checked_add(data.len())?;
+        let tail = bytes.get(..data_end)?.last_chunk::<TAIL_WINDOW>();
+        if tail.is_none_or(may_hold_a_member) {
+            match lex::opening(data.as_bytes(), BRACKET_WINDOW) {
+                Opening::At(0) | Opening::Beyond => {}
+                Opening::At(_) | Opening::Nowhere => return None,
             }
-        };
-        if !is_payload {
-            return None;
         }
         Some(Self {
             line,
-            event_type: Str::new(line.get(9..event_type.len().checked_add(9)?)?, false),
+            event_type: Str::new(line.get(9..type_len.checked_add(9)?)?, false),
             seq: Seq::new(seq)?,
             time: UnixMs::new(time),
             data,
@@ -244,6 +242,21 @@ impl<'a> Event<'a> {
     }
 }
 
+/// How many bytes before the payload's end [`Event::scan`] searches for the start of another member.
+const TAIL_WINDOW: usize = 64;
+
+/// How far it then looks for the opening bracket of the object that ends there.
+const BRACKET_WINDOW: usize = 256;
+
+/// Whether an object ends in `tail` that a member could follow: a payload that is not the last member is such a one.
+#[inline]
+fn may_hold_a_member(tail: &[u8; TAIL_WINDOW]) -> bool {
+    // Compiled to vector comparisons: no early end.
+    tail.iter()
+        .zip(tail.iter().skip(1))
+        .fold(false, |found, (&byte, &next)| found | ((byte == b'}') & ((next == b',') | (next <= b' '))))
+}
+
 /// The members after the payload, taken off the line's end one by one.
 #[derive(Default)]
 struct Suffix<'a> {
@@ -265,8 +278,6 @@ impl<'a> Suffix<'a> {
     fn take_member(&mut self) -> Option<bool> {
         let body = self.body;
         match body.as_bytes().last()? {
-            // A flat object closes nothing but itself.
-            b'}' if matches!(body.as_bytes(), [.., b'}' | b']', b'}']) => return Some(false),
             b'}' => {
                 let Some((rest, operation)) = replace_operation(body) else { return Some(false) };
                 set(&mut self.surface_op, operation)?;
@@ -321,44 +332,48 @@ fn set<T>(slot: &mut Option<T>, value: T) -> Option<()> {
     slot.is_none().then(|| *slot = Some(value))
 }
 
-/// A count in its canonical spelling, and what follows it: eight bytes at least.
+/// A count in its canonical spelling, and what follows it.
 #[inline]
 fn digits(text: &[u8]) -> Option<(u64, &[u8])> {
-    let (word, _) = text.split_first_chunk()?;
-    let (mut value, mut len) = leading_digits(u64::from_le_bytes(*word));
-    if len == 8 {
-        let (word, _) = text.get(8..)?.split_first_chunk()?;
-        let (low, low_len) = leading_digits(u64::from_le_bytes(*word));
-        value = value.wrapping_mul(*TENS.get(low_len)?).wrapping_add(low); // below 10^16
-        len = low_len.wrapping_add(8);
+    let (mut value, mut rest) = (0_u64, text);
+    // Times have thirteen digits: eight of them at once.
+    if let Some((word, after)) = text.split_first_chunk()
+        && let Some(eight) = eight_digits(u64::from_le_bytes(*word))
+    {
+        (value, rest) = (eight, after);
     }
-    let rest = text.get(len..)?;
-    let is_canonical = len > 0 && (len == 1 || text.first() != Some(&b'0'));
-    // 2^53 - 1 has 16 digits.
-    let is_whole = len < 16 || !rest.first().is_some_and(u8::is_ascii_digit);
-    (is_canonical && is_whole && value <= Seq::MAX.get()).then_some((value, rest))
+    while let Some((byte, after)) = rest.split_first() {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            break;
+        }
+        // Wraps only beyond 16 digits, which are refused below.
+        value = value.wrapping_mul(10).wrapping_add(u64::from(digit));
+        rest = after;
+    }
+    let canonical = match text.len().wrapping_sub(rest.len()) {
+        0 => false,
+        1 => true,
+        len => len <= 16 && text.first() != Some(&b'0'),
+    };
+    (canonical && value <= Seq::MAX.get()).then_some((value, rest))
 }
 
-const TENS: [u64; 9] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000];
-
-/// The number that the digits at the start of eight bytes make, and how many they are.
+/// The number that eight ASCII digits spell, the first in the lowest byte.
 #[inline]
-const fn leading_digits(word: u64) -> (u64, usize) {
-    const HIGH: u64 = 0x8080_8080_8080_8080;
-    // Digits become 0 to 9, all other bytes more. The lowest set high bit is right; those above may be carried.
-    let digits = word ^ 0x3030_3030_3030_3030;
-    let others = (digits.wrapping_add(0x7676_7676_7676_7676) | digits) & HIGH;
-    let bits = others.trailing_zeros() & !7;
-    // The text's first byte is the lowest: shifted up, what is missing in front counts as zeros.
-    let digits = match digits.checked_shl(64_u32.wrapping_sub(bits)) {
-        Some(digits) => digits,
-        None => return (0, 0),
-    };
-    // Pairs, then fours, then all eight: each step adds ten, a hundred, ten thousand times the higher half.
-    let pairs = digits.wrapping_mul(10).wrapping_add(digits >> 8);
-    let even = (pairs & 0x0000_00ff_0000_00ff).wrapping_mul(0x000f_4240_0000_0064);
-    let odd = ((pairs >> 16) & 0x0000_00ff_0000_00ff).wrapping_mul(0x0000_2710_0000_0001);
-    (even.wrapping_add(odd) >> 32, (bits / 8) as usize)
+fn eight_digits(word: u64) -> Option<u64> {
+    const ZEROS: u64 = 0x3030_3030_3030_3030;
+    // A byte is a digit if its high half is 3 and stays 3 when 6 is added to it.
+    let high = (word & 0xf0f0_f0f0_f0f0_f0f0)
+        | ((word.wrapping_add(0x0606_0606_0606_0606) & 0xf0f0_f0f0_f0f0_f0f0) >> 4);
+    if high != 0x3333_3333_3333_3333 {
+        return None;
+    }
+    // Neighbours are joined to pairs, pairs to fours, fours to eight; no lane outgrows its width.
+    let ones = word.wrapping_sub(ZEROS);
+    let pairs = ones.wrapping_mul(10).wrapping_add(ones >> 8) & 0x00ff_00ff_00ff_00ff;
+    let fours = pairs.wrapping_mul(100).wrapping_add(pairs >> 16) & 0x0000_ffff_0000_ffff;
+    Some(fours.wrapping_mul(10_000).wrapping_add(fours >> 32) & 0xffff_ffff)
 }
 
 /// The members of an event's envelope, in the order of the format's table.
@@ -366,6 +381,7 @@ pub(super) const MEMBERS: [&str; 7] =
     ["type", "seq", "time", "data", "ignorable", "sourceEventSeqs", "surfaceOp"];
 
 /// `line` as text, if it is UTF-8 and within its limit.
+#[inline]
 pub(super) fn text_of<'a>(line: &'a [u8], limits: &Limits) -> Result<&'a str, RowFault> {
     check_len(line.len(), limits)?;
     match simdutf8::basic::from_utf8(line) {
@@ -410,36 +426,11 @@ mod tests {
     }
 
     #[test]
-    fn counts_are_read_up_to_two_to_the_53rd_and_only_as_they_are_written() {
-        for value in (0..54).flat_map(|bits| [(1_u64 << bits) - 1, 1 << bits, (1 << bits) + 1]) {
-            let text = format!("{value},\"data\":");
-            let expected = (value <= Seq::MAX.get()).then_some((value, &b",\"data\":"[..]));
-            assert_eq!(digits(text.as_bytes()), expected);
-        }
-        for power in 0..25 {
-            let text = format!("1{},\"data\":", "0".repeat(power));
-            let expected = (power < 16).then(|| 10_u64.pow(u32::try_from(power).unwrap()));
-            assert_eq!(digits(text.as_bytes()).map(|(value, _)| value), expected);
-        }
-        for text in [
-            "00,\"data\"",
-            "01,\"data\"",
-            ",\"data\":",
-            "/0000000",
-            ":0000000",
-            "\u{7f}0000000",
-            "\u{ff}000000",
-        ] {
-            assert_eq!(digits(text.as_bytes()), None, "{text}");
-        }
-        assert_eq!(digits(b"7/1234567").map(|(value, _)| value), Some(7));
-        assert_eq!(digits("7\u{ff}1234567".as_bytes()).map(|(value, _)| value), Some(7));
-        assert_eq!(digits(b"12"), None, "eight bytes at least");
-    }
-
-    #[test]
     fn the_parts_of_a_row_are_slices_of_its_line() {
-        let line = r#"{"type":"user/message","seq":5,"time":-12,"data":{"id":"u1"},"ignorable":true,"surfaceOp":{"op":"replace","start":1,"end":3},"sourceEventSeqs":[[1,3]]}"#;
+        let line = concat!(
+            r#"{"type":"user/message","seq":5,"time":-12,"data":{"id":"u1"},"ignorable":true"#,
+            r#","surfaceOp":{"op":"replace","start":1,"end":3},"sourceEventSeqs":[[1,3]]}"#,
+        );
         let event = Event::scan(line).unwrap();
         assert_eq!(parse(line), Ok(event));
         assert!(event.is("user/message"));
@@ -525,6 +516,9 @@ mod tests {
             r#","surfaceOp":"append","surfaceOp":"append"}"#,
             r#","ignorable":false}"#,
             r#","sourceEventSeqs":[1 ]}"#,
+            r#","sourceEventSeqs":[1,]}"#,
+            r#","sourceEventSeqs":[[1,2]}"#,
+            r#","surfaceOp":{"op":"replace","start":1,"end":}}"#,
             " }",
             "} ",
             "",
@@ -548,6 +542,25 @@ mod tests {
         let event = Event::read(line.as_bytes(), Check::Envelope, &LIMITS).unwrap();
         assert!(json::check(event.data().as_bytes(), 9).is_err());
         assert_eq!(parse(&line).unwrap().data(), format!(r#"{{"long":"{long}"}}"#));
+    }
+
+    #[test]
+    fn members_of_up_to_63_bytes_are_noticed() {
+        for len in 16..100 {
+            let member = format!(r#","zz":{{"a":"{}"}}"#, "x".repeat(len - 14));
+            assert_eq!(member.len(), len);
+            for data in ["{}", r#"{"a":{},"b":[{"c":"0123456789012345678901234567890123456789"}]}"#] {
+                let line = format!(r#"{{"type":"a","seq":3,"time":0,"data":{data}{member}}}"#);
+                events_agree(line.as_bytes());
+                match Event::scan(&line) {
+                    None => assert!(len < 64),
+                    Some(event) => {
+                        assert!(len > 63);
+                        assert!(json::check(event.data().as_bytes(), 9).is_err());
+                    }
+                }
+            }
+        }
     }
 
     #[test]
@@ -620,6 +633,35 @@ mod tests {
         assert_eq!(time("9007199254740991.0"), Ok(9_007_199_254_740_991));
         for ms in ["9007199254740992", "-9007199254740992", "99999999999999999999", "01", "-01"] {
             assert!(time(ms).is_err(), "{ms}");
+        }
+    }
+
+    #[test]
+    fn eight_digits_are_read_at_once_and_nothing_else_is() {
+        for number in ["00000000", "12345678", "99999999", "10000000", "00000001"] {
+            let word = u64::from_le_bytes(number.as_bytes().try_into().unwrap());
+            assert_eq!(eight_digits(word), number.parse().ok());
+        }
+        for at in 0..8 {
+            for byte in 0..=u8::MAX {
+                let mut word = *b"12345678";
+                word[at] = byte;
+                let digits =
+                    std::str::from_utf8(&word).ok().filter(|word| word.bytes().all(|b| b.is_ascii_digit()));
+                assert_eq!(
+                    eight_digits(u64::from_le_bytes(word)),
+                    digits.and_then(|word| word.parse().ok()),
+                    "{word:?}"
+                );
+            }
+        }
+        for number in ["0", "7", "12345678", "123456789", "9007199254740991"] {
+            assert_eq!(digits(format!("{number},").as_bytes()), Some((number.parse().unwrap(), &b","[..])));
+        }
+        for number in
+            ["", "00", "012345678", "9007199254740992", "99999999999999999", "18446744073709551617", "-1"]
+        {
+            assert_eq!(digits(number.as_bytes()), None, "{number}");
         }
     }
 

@@ -21,7 +21,6 @@ mod physical;
 pub mod range;
 #[cfg(test)]
 mod samples;
-mod window;
 
 pub use cut::CutFault;
 pub use decode::{DecodeCause, DecodeFault, Evidence, Issue, Recovery, RowDecoder, RowPlace};
@@ -29,6 +28,7 @@ pub use encode::{Draft, NewEvent};
 pub use event::{Check, Event};
 pub use fault::{DamageKind, Member, PackedFault, RangeFault, RowFault, Span};
 pub use header::{Header, HeaderFault, HeaderMember, Seeding};
+pub(crate) use lex::Members as RawMembers;
 pub use packed::{Packed, PackedKind, PackedMember, PackedMembers};
 pub use packing::pack;
 pub use physical::{PhysicalRow, find_fused};

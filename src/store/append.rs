@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::repair::{Repaired, repair};
 use crate::container::disk::{Disk, DiskFile, Stamp};
-use crate::container::{Batch, BlockWriter, Encoding, Tail};
+use crate::container::{Batch, BlockWriter, RowMark, Tail};
 use crate::error::{Error, Result};
 
 /// Bytes at the end of the file that an append compares with what it left there.
@@ -24,57 +24,75 @@ pub enum Durability {
     OnFlush,
 }
 
+/// Bytes of rows that one write takes, unless a single row is longer. With what may stand unsynced before it, it stays
+/// below the 1 GiB that a trailer can say of.
+const WRITE_CONTENT: usize = 256 << 20;
+
 /// The open end of a log.
 #[derive(Debug)]
 pub(crate) struct Appender {
     disk: Arc<dyn Disk>,
     path: PathBuf,
-    encoding: Encoding,
     file: Box<dyn DiskFile>,
     writer: Box<dyn BlockWriter>,
     /// What this writer left behind, or found when it opened.
     left: Left,
-    /// The judged end, while it still has to be repaired before anything is written.
-    torn: Option<Tail>,
-    /// Bytes are in the file that no sync has covered.
-    unsynced: bool,
+    /// The end as it was judged, until the repair before the first write here has gone through.
+    judged: Option<Tail>,
+    /// Bytes behind the last sync that went well.
+    unsynced: u64,
+    /// Appends were accepted that no sync is known to have covered.
+    has_unsynced: bool,
     poisoned: bool,
     out: Vec<u8>,
+    write_content: usize,
+    unsynced_max: u64,
 }
 
+/// The end of the file as a writer left it.
 #[derive(Clone, Debug)]
 struct Left {
-    stamp: Stamp,
-    end: [u8; FENCE_LEN],
-    end_len: usize,
+    file: Stamp,
+    size: u64,
+    end: Vec<u8>,
+}
+
+/// Why bytes are not in the file, or not known to be on the disk.
+struct Failed {
+    error: Error,
+    by_sync: bool,
+    /// Where the last write began.
+    write_at: u64,
 }
 
 impl Appender {
-    /// Goes on in an open log whose end was judged as `tail`. `writer` stands behind the last good record.
+    /// Goes on in an open log. `writer` stands behind the last good record, and `judged` is the end as it was found;
+    /// `None` for a log that this process has just published, all of which is durable.
     ///
     /// # Errors
     /// [`Error::Io`].
     pub(crate) fn new(
         disk: Arc<dyn Disk>,
         path: &Path,
-        encoding: Encoding,
         file: Box<dyn DiskFile>,
         writer: Box<dyn BlockWriter>,
-        tail: Option<Tail>,
+        judged: Option<Tail>,
     ) -> Result<Self> {
         let left = Left::of(path, &*file)?;
-        let torn = tail.filter(Tail::needs_repair);
+        let unsynced_max = writer.unsynced_max();
         Ok(Self {
             disk,
             path: path.to_path_buf(),
-            encoding,
             file,
             writer,
             left,
-            torn,
-            unsynced: false,
+            judged,
+            unsynced: 0,
+            has_unsynced: false,
             poisoned: false,
             out: Vec::new(),
+            write_content: WRITE_CONTENT,
+            unsynced_max,
         })
     }
 
@@ -83,19 +101,16 @@ impl Appender {
     /// # Errors
     /// [`Error::Foreign`].
     pub(crate) fn check_judged(&self, judged: &Stamp) -> Result<()> {
-        if self.left.stamp.is_same_file(judged) && self.left.stamp.size == judged.size {
+        if self.left.file.is_same_file(judged) && self.left.size == judged.size {
             return Ok(());
         }
-        Err(Error::Foreign {
-            path: self.path.clone(),
-            what: format!(
-                "it had {} bytes when it was read, and has {} now",
-                judged.size, self.left.stamp.size
-            ),
-        })
+        let (was, is) = (judged.size, self.left.size);
+        Err(self.foreign(format!("it had {was} bytes when it was read, and has {is} now")))
     }
 
     /// Stores `batch`, as one write. With [`Durability::Sync`] it is on disk when this returns.
+    ///
+    /// A batch of more than 256 MiB takes a write for each 256 MiB, and the last one commits it.
     ///
     /// # Errors
     /// Before anything is written: [`Error::Foreign`] if the file is not as this writer left it, a failed repair,
@@ -104,15 +119,7 @@ impl Appender {
     /// be undone, every later call is refused: what the disk holds is not known ([`Error::Poisoned`], by the caller).
     pub(crate) fn append(&mut self, batch: &Batch<'_>, durability: Durability) -> Result<()> {
         self.prepare()?;
-        self.out.clear();
-        let needs_marker = !self.writer.is_committed();
-        let staged = if needs_marker { self.writer.stage_marker(&mut self.out) } else { Ok(()) };
-        let staged = staged.and_then(|()| self.writer.stage(batch, &mut self.out));
-        if let Err(fault) = staged {
-            self.writer.discard();
-            return Err(Error::InvalidArgument { what: fault.to_string() });
-        }
-        self.write_staged(durability)
+        self.store(Some(batch), durability)
     }
 
     /// Repairs what has to be repaired, and commits complete records of an unfinished append with a marker.
@@ -121,31 +128,34 @@ impl Appender {
     /// As [`Appender::append`].
     pub(crate) fn recover(&mut self) -> Result<Repaired> {
         let repaired = self.prepare()?;
-        self.out.clear();
-        if !self.writer.is_committed() {
-            if let Err(fault) = self.writer.stage_marker(&mut self.out) {
-                self.writer.discard();
-                return Err(Error::InvalidArgument { what: fault.to_string() });
-            }
-            self.write_staged(Durability::Sync)?;
-        }
+        self.store(None, Durability::Sync)?;
         Ok(repaired)
     }
 
     /// Makes every accepted append durable.
     ///
     /// # Errors
-    /// [`Error::Io`]; the appender is poisoned then.
+    /// [`Error::Io`], and [`Error::Foreign`] if another program changed the file; the appender is poisoned then.
     pub(crate) fn sync(&mut self) -> Result<()> {
-        if self.unsynced {
-            self.file.sync_data().map_err(|error| {
-                self.poisoned = true;
-                Error::io(&self.path, "syncing")(error)
-            })?;
-            self.unsynced = false;
-            self.writer.accept(true);
+        if self.unsynced == 0 {
+            return Ok(());
         }
+        let synced = self.file.sync_data().map_err(Error::io(&self.path, "syncing"));
+        // What was made durable must still be the log.
+        let synced = synced.and_then(|()| self.check_fence());
+        if synced.is_err() {
+            self.poisoned = true;
+            return synced;
+        }
+        self.is_durable();
         Ok(())
+    }
+
+    /// All bytes of the file that were accepted are on the disk.
+    fn is_durable(&mut self) {
+        self.unsynced = 0;
+        self.has_unsynced = false;
+        self.writer.accept(true);
     }
 
     /// Whether a failure left the file in a state that is not known.
@@ -153,150 +163,231 @@ impl Appender {
         self.poisoned
     }
 
-    /// Compares the disk with what was left, and repairs a torn end.
+    /// Whether appends were accepted that no sync is known to have covered.
+    pub(crate) fn has_unsynced(&self) -> bool {
+        self.has_unsynced
+    }
+
+    /// Compares the disk with what was left. Before the first write of this process it also repairs the end, and makes sure
+    /// that all before is durable.
     fn prepare(&mut self) -> Result<Repaired> {
         self.check_fence()?;
-        let Some(tail) = self.torn else { return Ok(Repaired::default()) };
-        let done = repair(&*self.disk, &self.path, self.encoding, &tail, &self.left.stamp)?;
-        self.left = Left::of(&self.path, &*self.file)?;
-        self.torn = None;
-        Ok(done)
-    }
-
-    fn check_fence(&self) -> Result<()> {
-        let foreign = |what: String| Err(Error::Foreign { path: self.path.clone(), what });
-        let io = || Error::io(&self.path, "looking at");
-        let Some(named) = self.disk.stamp(&self.path).map_err(io())? else {
-            return foreign("its file is gone".to_owned());
-        };
-        if !named.is_same_file(&self.left.stamp) {
-            return foreign(format!(
-                "another file stands in its place (inode {} instead of {})",
-                named.inode, self.left.stamp.inode
-            ));
+        let Some(tail) = self.judged else { return Ok(Repaired::default()) };
+        let done = repair(&*self.disk, &self.path, &tail, &self.left.file);
+        if tail.excess() > 0 {
+            // The cut may have gone through although what follows it did not; it is not made twice.
+            let now = Left::of(&self.path, &*self.file)?;
+            if now.size == tail.good_end {
+                self.left = now;
+                self.judged = Some(Tail { len: tail.good_end, ..tail });
+            }
         }
-        if named.size != self.left.stamp.size {
-            return foreign(format!(
-                "it has {} bytes, and this writer left {}",
-                named.size, self.left.stamp.size
-            ));
-        }
-        // The open file is the one that was just looked at: its end stands where it was left.
-        let mut now = [0; FENCE_LEN];
-        let now = now.get_mut(..self.left.end_len).unwrap_or_default();
-        let at = self.left.stamp.size.saturating_sub(now.len() as u64);
-        self.file.read_exact_at(at, now).map_err(io())?;
-        if now != self.left.end_bytes() {
-            return foreign(format!("its last {} bytes are not those that this writer left", now.len()));
-        }
-        Ok(())
-    }
-
-    fn write_staged(&mut self, durability: Durability) -> Result<()> {
-        if self.out.is_empty() {
-            self.writer.discard();
-            return Ok(());
-        }
-        let before = self.left.stamp.size;
-        let expected = before.saturating_add(self.out.len() as u64);
-        let written = self.file.append_all(&self.out);
-        if let Err(error) = written {
-            self.writer.discard();
-            let error = Error::io(&self.path, "writing")(error);
-            return Err(self.roll_back(before, error));
-        }
-        if durability == Durability::Sync
-            && let Err(error) = self.file.sync_data()
-        {
-            self.writer.discard();
-            let error = Error::io(&self.path, "syncing")(error);
-            let error = self.roll_back(before, error);
-            // The kernel may have dropped earlier bytes with ours; only a new judgement from disk tells.
-            self.poisoned = true;
-            return Err(error);
-        }
-        let stamp = self.file.stamp().map_err(Error::io(&self.path, "looking at"))?;
-        if stamp.size != expected {
-            self.poisoned = true;
-            self.writer.discard();
-            return Err(Error::Foreign {
-                path: self.path.clone(),
-                what: format!(
-                    "it has {} bytes after an append that should have left {expected}: somebody wrote at the same time",
-                    stamp.size
-                ),
-            });
-        }
-        self.left.grow(stamp, &self.out);
-        self.unsynced = durability == Durability::OnFlush;
-        self.writer.accept(durability == Durability::Sync);
-        Ok(())
-    }
-
-    /// Takes a failed write back, if what stands behind `before` is a beginning of it and nothing else.
-    fn roll_back(&mut self, before: u64, error: Error) -> Error {
-        match self.try_roll_back(before) {
-            Ok(()) => error,
-            Err(second) => {
-                self.poisoned = true;
-                Error::Aggregate(vec![error, second])
+        match done {
+            Ok(_) if self.left.size != tail.good_end => {
+                Err(self.foreign(format!("it has {} bytes after a repair", self.left.size)))
+            }
+            Ok(done) => {
+                self.judged = None;
+                self.writer.accept(true);
+                Ok(done)
+            }
+            Err(failed) => {
+                self.poisoned |= failed.by_sync;
+                Err(failed.error)
             }
         }
     }
 
-    fn try_roll_back(&mut self, before: u64) -> Result<()> {
+    fn check_fence(&self) -> Result<()> {
+        let Some(named) = self.disk.stamp(&self.path).map_err(Error::io(&self.path, "looking at"))? else {
+            return Err(self.foreign("its file is gone".to_owned()));
+        };
+        if !named.is_same_file(&self.left.file) {
+            return Err(self.foreign(format!(
+                "another file stands in its place (inode {} instead of {})",
+                named.inode, self.left.file.inode
+            )));
+        }
+        // The name leads to the open file, so one look tells the length of both.
+        if named.size != self.left.size {
+            let (is, was) = (named.size, self.left.size);
+            return Err(self.foreign(format!("it has {is} bytes, and this writer left {was}")));
+        }
+        let mut now = [0; FENCE_LEN];
+        let now = now.get_mut(..self.left.end.len()).unwrap_or_default();
+        let at = self.left.size.saturating_sub(now.len() as u64);
+        self.file.read_exact_at(at, now).map_err(Error::io(&self.path, "reading"))?;
+        if now != self.left.end {
+            let len = now.len();
+            return Err(self.foreign(format!("its last {len} bytes are not those that this writer left")));
+        }
+        Ok(())
+    }
+
+    /// Writes a marker if the last record needs one, and `batch` behind it, all or nothing.
+    fn store(&mut self, batch: Option<&Batch<'_>>, durability: Durability) -> Result<()> {
+        let before = self.left.clone();
+        let mut written = self.left.clone();
+        let outcome = self
+            .write(batch, &mut written)
+            .and_then(|()| if durability == Durability::Sync { self.sync_written(&written) } else { Ok(()) });
+        if let Err(failed) = outcome {
+            self.writer.discard();
+            let error = match self.roll_back(&before, &failed) {
+                Ok(()) => failed.error,
+                Err(second) => {
+                    self.poisoned = true;
+                    Error::Aggregate(vec![failed.error, second])
+                }
+            };
+            // The kernel may have dropped earlier bytes with ours; only a new judgement from disk tells.
+            self.poisoned |= failed.by_sync;
+            return Err(error);
+        }
+        let now = self.file.stamp().map_err(Error::io(&self.path, "looking at"));
+        let now = now.and_then(|now| match now.size == written.size {
+            true => Ok(now),
+            false => Err(self.foreign(format!(
+                "it has {} bytes after an append that should have left {}: somebody wrote at the same time",
+                now.size, written.size
+            ))),
+        });
+        match now {
+            Ok(_) => {
+                self.left = written;
+                self.has_unsynced = self.unsynced > 0;
+                self.writer.accept(!self.has_unsynced);
+                Ok(())
+            }
+            Err(error) => {
+                self.writer.discard();
+                self.poisoned = true;
+                Err(error)
+            }
+        }
+    }
+
+    /// Puts the bytes of an append into the file, and syncs in between where the encoding demands it.
+    fn write(&mut self, batch: Option<&Batch<'_>>, written: &mut Left) -> Result<(), Failed> {
+        let mut needs_marker = !self.writer.is_committed();
+        let content_max = self.write_content;
+        let mut write = |piece: Option<&Batch<'_>>, is_last: bool| {
+            if self.unsynced > self.unsynced_max {
+                self.sync_written(written)?;
+                self.writer.staged_is_durable();
+            }
+            self.out.clear();
+            let mut staged = Ok(());
+            if std::mem::take(&mut needs_marker) {
+                staged = self.writer.stage_marker(&mut self.out);
+            }
+            if let Some(piece) = piece {
+                staged = staged.and_then(|()| match is_last {
+                    true => self.writer.stage(piece, &mut self.out),
+                    false => self.writer.stage_part(piece, &mut self.out),
+                });
+            }
+            let write_at = written.size;
+            let failed = |error| Failed { error, by_sync: false, write_at };
+            staged.map_err(|fault| failed(Error::InvalidArgument { what: fault.to_string() }))?;
+            self.file
+                .append_all(&self.out)
+                .map_err(|error| failed(Error::io(&self.path, "writing")(error)))?;
+            self.unsynced = self.unsynced.saturating_add(self.out.len() as u64);
+            written.grow(&self.out);
+            Ok(())
+        };
+        match batch {
+            Some(batch) => each_piece(batch, content_max, &mut |piece, is_last| write(Some(piece), is_last)),
+            None => write(None, true),
+        }
+    }
+
+    fn sync_written(&mut self, written: &Left) -> Result<(), Failed> {
+        self.file.sync_data().map_err(|error| Failed {
+            error: Error::io(&self.path, "syncing")(error),
+            by_sync: true,
+            write_at: written.size.saturating_sub(self.out.len() as u64),
+        })?;
+        self.unsynced = 0;
+        self.has_unsynced = false;
+        Ok(())
+    }
+
+    /// Takes a failed append back, if what stands behind the end before it is a beginning of it and nothing else.
+    fn roll_back(&mut self, before: &Left, failed: &Failed) -> Result<()> {
         let io = |action| Error::io(&self.path, action);
         let named = self.disk.stamp(&self.path).map_err(io("looking at"))?;
         let open = self.file.stamp().map_err(io("looking at"))?;
-        let ours = named.is_some_and(|named| named.is_same_file(&open))
-            && (before..=before.saturating_add(self.out.len() as u64)).contains(&open.size);
-        let mut stands = vec![0; usize::try_from(open.size.saturating_sub(before)).unwrap_or(0)];
-        let ours = ours && {
-            self.file.read_exact_at(before, &mut stands).map_err(io("reading"))?;
-            self.out.starts_with(&stands)
-        };
-        if !ours {
-            return Err(Error::Foreign {
-                path: self.path.clone(),
-                what: "a failed write was not taken back, because others wrote too".to_owned(),
-            });
+        let is_ours = named.is_some_and(|named| named.is_same_file(&open))
+            && open.size.checked_sub(failed.write_at).is_some_and(|stands| stands <= self.out.len() as u64);
+        let stands = open.size.saturating_sub(failed.write_at);
+        let mut bytes = vec![0; usize::try_from(stands).ok().filter(|_| is_ours).unwrap_or(0)];
+        self.file.read_exact_at(failed.write_at, &mut bytes).map_err(io("reading"))?;
+        if !is_ours || !self.out.starts_with(&bytes) {
+            return Err(
+                self.foreign("a failed write was not taken back, because others wrote too".to_owned())
+            );
         }
-        self.file.truncate(before).map_err(io("taking a failed write back from"))?;
+        if open.size == before.size && !failed.by_sync {
+            return Ok(());
+        }
+        self.file.truncate(before.size).map_err(io("taking a failed write back from"))?;
         self.file.sync_all().map_err(io("syncing"))?;
-        self.left = Left::of(&self.path, &*self.file)?;
+        // Behind a sync that failed, one that succeeds says nothing of what the first was to cover.
+        if !failed.by_sync {
+            self.is_durable();
+        }
         Ok(())
+    }
+
+    fn foreign(&self, what: String) -> Error {
+        Error::Foreign { path: self.path.clone(), what }
     }
 }
 
 impl Left {
     fn of(path: &Path, file: &dyn DiskFile) -> Result<Self> {
         let stamp = file.stamp().map_err(Error::io(path, "looking at"))?;
-        let mut end = [0; FENCE_LEN];
-        let end_len = usize::try_from(stamp.size).map_or(FENCE_LEN, |size| size.min(FENCE_LEN));
-        if let Some(bytes) = end.get_mut(..end_len) {
-            let at = stamp.size.saturating_sub(end_len as u64);
-            file.read_exact_at(at, bytes).map_err(Error::io(path, "reading"))?;
-        }
-        Ok(Self { stamp, end, end_len })
+        let len = usize::try_from(stamp.size).map_or(FENCE_LEN, |size| size.min(FENCE_LEN));
+        let mut end = vec![0; len];
+        file.read_exact_at(stamp.size.saturating_sub(len as u64), &mut end)
+            .map_err(Error::io(path, "reading"))?;
+        Ok(Self { file: stamp, size: stamp.size, end })
     }
 
-    /// What stands behind a write of `out` at the end that this describes. Not read back: the next fence compares with what
-    /// was written, not with what came to stand there.
-    fn grow(&mut self, stamp: Stamp, out: &[u8]) {
-        let kept = self.end_bytes().iter().copied();
-        let whole: Vec<u8> = match out.last_chunk::<FENCE_LEN>() {
-            Some(last) => last.to_vec(),
-            None => kept.chain(out.iter().copied()).collect(),
-        };
-        let last = whole.get(whole.len().saturating_sub(FENCE_LEN)..).unwrap_or_default();
-        for (to, from) in self.end.iter_mut().zip(last) {
-            *to = *from;
-        }
-        self.end_len = last.len();
-        self.stamp = stamp;
+    /// The end after `bytes` were written behind it.
+    fn grow(&mut self, bytes: &[u8]) {
+        self.size = self.size.saturating_add(bytes.len() as u64);
+        let last = bytes.len().saturating_sub(FENCE_LEN);
+        self.end.extend_from_slice(bytes.get(last..).unwrap_or_default());
+        self.end.drain(..self.end.len().saturating_sub(FENCE_LEN));
     }
+}
 
-    fn end_bytes(&self) -> &[u8] {
-        self.end.get(..self.end_len).unwrap_or_default()
+/// Calls `each` with the rows of `batch`, at most `content_max` bytes at a time, but never less than a row; the last call is
+/// told that it is.
+pub(crate) fn each_piece<E>(
+    batch: &Batch<'_>,
+    content_max: usize,
+    each: &mut dyn FnMut(&Batch<'_>, bool) -> Result<(), E>,
+) -> Result<(), E> {
+    if batch.content.len() <= content_max {
+        return each(batch, true);
     }
+    let mut rows = batch.rows.iter().peekable();
+    let mut start = 0;
+    while rows.peek().is_some() {
+        let mut marks: Vec<RowMark> = Vec::new();
+        while let Some(row) =
+            rows.next_if(|row| marks.is_empty() || row.end.saturating_sub(start) <= content_max)
+        {
+            marks.push(RowMark { end: row.end.saturating_sub(start), ..*row });
+        }
+        let len = marks.last().map_or(0, |mark| mark.end);
+        let content = batch.content.get(start..start.saturating_add(len)).unwrap_or_default();
+        start = start.saturating_add(len);
+        each(&Batch { content, rows: &marks }, rows.peek().is_none())?;
+    }
+    Ok(())
 }

@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::layout::parse_log_name;
+use super::snapshot::header_error;
 use crate::container::disk::{Access, Disk, DiskFile, Stamp};
-use crate::container::{Detected, Encoding, FileSource, detect, durable_hint};
+use crate::container::{Detected, Encoding, FileSource, Skim, detect, durable_hint, header_line, skim};
 use crate::error::{Error, Result};
 use crate::limits::Limits;
+use crate::row::Header;
 use crate::units::Generation;
 
 /// How a reader gets at the bytes of a log.
@@ -92,6 +94,34 @@ impl LogFile {
             }),
             _ => Ok(()),
         }
+    }
+
+    /// Looks over the whole log without decompressing it: see [`skim`]. `None` if only a full scan can say how it is.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; [`Error::Corruption`] if the file became shorter meanwhile.
+    pub fn skim(&self, progress: &mut dyn FnMut(u64)) -> Result<Option<Skim>> {
+        skim(&mut self.source()?, self.encoding, progress).map_err(|error| Error::read(&self.path, 0, error))
+    }
+
+    /// The generation that the header states.
+    ///
+    /// # Errors
+    /// As [`LogFile::header_line`], and what is wrong with the header.
+    pub fn generation(&self) -> Result<Generation> {
+        let header = Header::parse(&self.header_line()?, &self.limits);
+        header.map(|header| header.generation()).map_err(|fault| header_error(&self.path, fault))
+    }
+
+    /// The header line without its newline, of at most the size that the limits allow.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; [`Error::Corruption`] or [`Error::FormatUnsupported`] where there is none.
+    pub fn header_line(&self) -> Result<Vec<u8>> {
+        let read = header_line(&mut self.probe_source(), self.encoding, self.limits);
+        let mut line = read.map_err(|error| Error::read(&self.path, 0, error))?;
+        line.truncate(line.strip_suffix(b"\n").map_or(line.len(), <[u8]>::len));
+        Ok(line)
     }
 
     /// Bytes for a forward walk.
