@@ -45,10 +45,10 @@ pub struct Probe {
 pub enum Last {
     /// The log has a header and no rows.
     HeaderOnly,
-    /// Whole lines that end the log, at least one.
+    /// The log ends in a row, whole and with its newline.
     Rows {
-        /// The lines; the last one ends with the log.
-        lines: Vec<u8>,
+        /// The last line.
+        line: Vec<u8>,
         /// Events of the whole log by the last trailer, in the indexed encoding.
         counted: Option<u64>,
     },
@@ -114,7 +114,7 @@ fn indexed(source: &mut dyn Source, limits: Limits) -> Result<Probe, ReadError> 
         Ok(End::HeaderOnly) => (Last::HeaderOnly, 0),
         Ok(End::Segment { frame, counted, unproved }) => {
             let lines = decode(source, &mut decoder, &frame, false, limits);
-            let rows = |lines: &[u8]| Last::Rows { lines: lines.to_vec(), counted: Some(counted) };
+            let rows = |lines: &[u8]| Last::Rows { line: last_line(lines), counted: Some(counted) };
             let last = lines.map(|lines| if lines.is_empty() { Last::Unclear } else { rows(lines) });
             (last.or_else(unclear)?, unproved)
         }
@@ -212,22 +212,37 @@ fn framed(source: &mut dyn Source, limits: Limits) -> Result<Probe, ReadError> {
     Ok(Probe { header, last, unproved: 0 })
 }
 
-/// Finds the last frame by the structure of all frames before it, which are hopped over.
+/// Finds the last frame that is not empty by the structure of all frames, which are hopped over.
 fn framed_walk(
     source: &mut dyn Source,
     header_end: u64,
     decoder: &mut Decoder,
     limits: Limits,
 ) -> Result<Last, ReadError> {
-    let (mut at, mut last) = (header_end, None);
+    let (mut at, mut before, mut last) = (header_end, None, None);
     while at < source.size() {
         let frame = frame::walk(source, at)?;
         at = frame.end;
-        last = Some(frame);
+        before = last.replace(frame);
     }
-    let Some(frame) = last.filter(|frame| frame.has_checksum) else { return Ok(Last::Unclear) };
-    let lines = decode(source, decoder, &frame, false, limits)?;
-    Ok(if lines.is_empty() { Last::Unclear } else { Last::Rows { lines: lines.to_vec(), counted: None } })
+    // DSH's streaming compressor leaves an empty frame at the end of a migrated log.
+    for frame in [last, before].into_iter().flatten() {
+        if !frame.has_checksum {
+            break;
+        }
+        let lines = decode(source, decoder, &frame, false, limits)?;
+        if !lines.is_empty() {
+            return Ok(Last::Rows { line: last_line(lines), counted: None });
+        }
+    }
+    Ok(Last::Unclear)
+}
+
+/// The last of whole lines.
+fn last_line(lines: &[u8]) -> Vec<u8> {
+    let text = lines.strip_suffix(b"\n").unwrap_or(lines);
+    let start = memchr::memrchr(b'\n', text).map_or(0, |newline| newline.saturating_add(1));
+    lines.get(start..).unwrap_or_default().to_vec()
 }
 
 /// Looks for the one frame that ends with the file.
@@ -267,7 +282,7 @@ fn framed_tail(
                 return Ok(if lines.is_empty() {
                     Last::Unclear
                 } else {
-                    Last::Rows { lines: lines.to_vec(), counted: None }
+                    Last::Rows { line: last_line(lines), counted: None }
                 });
             }
             _ => return Ok(Last::Unclear),
@@ -310,8 +325,8 @@ fn plain(source: &mut dyn Source, limits: Limits) -> Result<Probe, ReadError> {
             None if from > header_end => break Last::Unclear,
             newline => {
                 let start = newline.map_or(0, |newline| newline.saturating_add(1));
-                let lines = bytes.get(start..).unwrap_or_default().to_vec();
-                break Last::Rows { lines, counted: None };
+                let line = bytes.get(start..).unwrap_or_default().to_vec();
+                break Last::Rows { line, counted: None };
             }
         }
     };

@@ -298,7 +298,7 @@ fn open_newest(disk: &Arc<dyn Disk>, folder: &Path, limits: Limits) -> Result<(L
         || Error::NotFound { id: folder.file_name().unwrap_or_default().to_string_lossy().into_owned() };
     let folder = Folder::read(&**disk, folder)?.ok_or_else(not_found)?;
     let log = folder.current()?.ok_or_else(not_found)?;
-    let log = LogFile::open(disk, &folder.path.join(&log.name), limits, ReadMode::Map)?;
+    let log = LogFile::open(disk, &folder.path.join(&log.name), limits, ReadMode::default())?;
     let line = log.header_line()?;
     let header = Header::parse(&line, &limits).map_err(|fault| header_error(log.path(), fault))?;
     log.check_name(header.generation())?;

@@ -54,8 +54,8 @@ fn count_events(log: &LogFile) -> Option<u64> {
         Last::HeaderOnly => Some(0),
         // A crash may have damaged what lies before the end, and then the log is shorter.
         Last::Rows { .. } if ends.unproved > 0 => None,
-        Last::Rows { lines, counted } => {
-            let (events, _) = last_row(&lines, header.generation(), log.limits())?;
+        Last::Rows { line, counted } => {
+            let (events, _) = last_row(&line, header.generation(), log.limits())?;
             (counted.is_none() || counted == Some(events)).then_some(events)
         }
         Last::Unclear => None,

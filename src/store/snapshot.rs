@@ -246,7 +246,7 @@ impl Snapshot {
                 self.state = State::Ok;
                 Ok(())
             }
-            Last::Rows { lines, counted } => match last_row(&lines, generation, log.limits()) {
+            Last::Rows { line, counted } => match last_row(&line, generation, log.limits()) {
                 Some((events, time)) if counted.is_none_or(|counted| counted == events) => {
                     self.event_count = Some(events);
                     self.last_time = Some(time);
@@ -271,11 +271,9 @@ impl Snapshot {
     }
 }
 
-/// Events up to the last row, and its time.
-pub(crate) fn last_row(lines: &[u8], generation: Generation, limits: &Limits) -> Option<(u64, UnixMs)> {
-    let text = lines.strip_suffix(b"\n")?;
-    let start = memchr::memrchr(b'\n', text).map_or(0, |newline| newline.saturating_add(1));
-    let row = PhysicalRow::read(text.get(start..)?, generation, Check::Full, limits).ok()?;
+/// Events up to the last row, whose line this is, and its time.
+pub(crate) fn last_row(line: &[u8], generation: Generation, limits: &Limits) -> Option<(u64, UnixMs)> {
+    let row = PhysicalRow::read(line.strip_suffix(b"\n")?, generation, Check::Full, limits).ok()?;
     Some((row.next_seq(), row.last_time()))
 }
 
