@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::repair::{Repaired, repair};
+use super::repair::{Repaired, make_durable, repair};
 use crate::container::disk::{Disk, DiskFile, Stamp};
 use crate::container::{Batch, BlockWriter, RowMark, Tail};
 use crate::error::{Error, Result};
@@ -39,6 +39,8 @@ pub(crate) struct Appender {
     left: Left,
     /// The end as it was judged, until the repair before the first write here has gone through.
     judged: Option<Tail>,
+    /// What was read when this opened is durable, or was made so.
+    is_settled: bool,
     /// Bytes behind the last sync that went well.
     unsynced: u64,
     poisoned: bool,
@@ -84,6 +86,7 @@ impl Appender {
             file,
             writer,
             left,
+            is_settled: judged.is_none(),
             judged,
             unsynced: 0,
             poisoned: false,
@@ -129,7 +132,25 @@ impl Appender {
         Ok(repaired)
     }
 
-    /// Makes every accepted append durable.
+    /// Makes the whole log durable, up to where reading ends: also what another process had accepted and not synced.
+    /// A torn end stays as it is.
+    ///
+    /// # Errors
+    /// As [`Appender::sync`].
+    pub(crate) fn flush(&mut self) -> Result<()> {
+        if let Some(tail) = self.judged.filter(|_| !self.is_settled) {
+            self.check_fence()?;
+            make_durable(&*self.disk, &self.path, &tail, &self.left.file).map_err(|failed| {
+                self.poisoned |= failed.by_sync;
+                failed.error
+            })?;
+            self.judged = Some(Tail { durable: tail.good_end, ..tail });
+            self.is_settled = true;
+        }
+        self.sync()
+    }
+
+    /// Makes every append that was accepted here durable.
     ///
     /// # Errors
     /// [`Error::Io`], and [`Error::Foreign`] if another program changed the file; the appender is poisoned then.
@@ -179,6 +200,7 @@ impl Appender {
             }
             Ok(done) => {
                 self.judged = None;
+                self.is_settled = true;
                 self.writer.accept(true);
                 Ok(done)
             }
