@@ -313,7 +313,9 @@ impl FileHandle {
         Ok(())
     }
 
-    /// Makes every accepted append durable, and stores a session that has nothing but its header.
+    /// Makes the log durable up to where reading ends, and stores a session that has nothing but its header.
+    ///
+    /// That includes events that an earlier handle, in whatever process, accepted and did not live to sync.
     ///
     /// # Errors
     /// [`Error::HandleClosed`], [`Error::ReadOnly`], [`Error::Io`].
@@ -330,7 +332,7 @@ impl FileHandle {
         let write = write.as_mut().ok_or_else(|| self.read_only("flush"))?;
         match &mut write.appender {
             Some(appender) if appender.is_poisoned() => Err(self.poisoned()),
-            Some(appender) => appender.sync(),
+            Some(appender) => appender.flush(),
             None => self.publish(folder, write, &Checked::starting_at(0)),
         }
     }
