@@ -292,9 +292,9 @@ mod tests {
     use super::*;
     use crate::format::attempt::Attempt;
     use crate::format::physical::{Envelope, PhysicalRow, read_row};
-    use crate::session::SeqList;
     use crate::format::v1::ChunkEnvelope;
     use crate::json::{Node, Number, Tape};
+    use crate::session::SeqList;
 
     const ROWS: [&str; 6] = [
         concat!(

@@ -9,7 +9,7 @@ use seslog::container::disk::fault::{Failure, FaultDisk, FileLoss, Op, OpKind};
 use seslog::json::Text;
 use seslog::limits::Limits;
 use seslog::row::Header;
-use seslog::store::{Durability, FileStore, SessionAccess, FileHandle, StoreOptions, recover};
+use seslog::store::{Durability, FileHandle, FileStore, SessionAccess, StoreOptions, recover};
 use seslog::units::{Generation, UnixMs};
 use seslog::{Error, Result};
 
