@@ -76,6 +76,7 @@ impl Log {
     /// Adds the next row, without its newline. The bytes are copied.
     ///
     /// With [`Check::Envelope`] the payload is taken on trust: for rows that were checked when they were read from a store.
+    /// A row that is longer than 2 GiB is [`RowFault::TooLong`] whatever the limits.
     ///
     /// # Errors
     /// What [`Event::read`] refuses, and [`RowFault::Gap`] or [`RowFault::Repeat`] for a seq that is not the next one.
@@ -104,7 +105,10 @@ impl Log {
         }
         let row = event.line();
         if self.last.text.len().saturating_add(row.len()) > BLOCK_BYTES && !self.last.ends.is_empty() {
-            let next = Block { first: self.end, ..Block::default() };
+            // The first block grows with its log; a log that fills one will fill the next.
+            let text = String::with_capacity(BLOCK_BYTES.max(row.len()));
+            let ends = Vec::with_capacity(self.last.ends.len());
+            let next = Block { first: self.end, text, ends, odd: Vec::new() };
             let done = std::mem::replace(&mut self.last, Arc::new(next));
             Arc::make_mut(&mut self.full).push(done);
         }
