@@ -230,13 +230,17 @@ impl Appender {
                 named.inode, self.left.file.inode
             )));
         }
-        let now = Left::of(&self.path, &*self.file)?;
-        if now.size != self.left.size {
-            let (is, was) = (now.size, self.left.size);
+        // The name leads to the open file, so one look tells the length of both.
+        if named.size != self.left.size {
+            let (is, was) = (named.size, self.left.size);
             return Err(self.foreign(format!("it has {is} bytes, and this writer left {was}")));
         }
-        if now.end != self.left.end {
-            let len = now.end.len();
+        let mut now = [0; FENCE_LEN];
+        let now = now.get_mut(..self.left.end.len()).unwrap_or_default();
+        let at = self.left.size.saturating_sub(now.len() as u64);
+        self.file.read_exact_at(at, now).map_err(Error::io(&self.path, "reading"))?;
+        if now != self.left.end {
+            let len = now.len();
             return Err(self.foreign(format!("its last {len} bytes are not those that this writer left")));
         }
         Ok(())

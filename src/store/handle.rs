@@ -373,6 +373,7 @@ impl FileHandle {
 
     fn check_rows(&self, next_seq: u64, rows: &[&[u8]]) -> Result<Checked> {
         let mut batch = Checked::starting_at(next_seq);
+        batch.reserve(rows.iter().map(|row| row.len().saturating_add(1)).sum(), rows.len());
         for (index, line) in rows.iter().enumerate() {
             let limits = &self.shared.options().limits;
             let row = PhysicalRow::read(line, Generation::CURRENT, Check::Full, limits)

@@ -55,7 +55,7 @@ impl Default for StoreOptions {
             level: LEVEL_DEFAULT,
             durability: Durability::Sync,
             limits: Limits::DEFAULT,
-            read_mode: ReadMode::Map,
+            read_mode: ReadMode::default(),
         }
     }
 }
