@@ -17,7 +17,7 @@ use seslog::container::disk::{Access, Disk};
 use seslog::json::Text;
 use seslog::limits::Limits;
 use seslog::store::{
-    Durability, FileStore, LogFile, ReadMode, ScanOptions, SessionAccess, FileHandle, State, Verdict,
+    Durability, FileHandle, FileStore, LogFile, ReadMode, ScanOptions, SessionAccess, State, Verdict,
     recover, scan,
 };
 

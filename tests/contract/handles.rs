@@ -5,7 +5,7 @@ use std::thread;
 
 use seslog::container::disk::fault::{Failure, FileLoss, OpKind};
 use seslog::json::Text;
-use seslog::store::{SessionAccess, FileHandle};
+use seslog::store::{FileHandle, SessionAccess};
 use seslog::{Error, Result};
 
 use crate::common::sessions::{append, header, read, read_all, row_by, row_of, rows_by};

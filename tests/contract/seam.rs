@@ -11,7 +11,7 @@ use seslog::container::disk::fault::{CrashPolicy, FaultDisk, FileLoss, OpKind};
 use seslog::json::Text;
 use seslog::limits::Limits;
 use seslog::store::{
-    FileStore, LogFile, ReadMode, ScanOptions, SessionAccess, SessionHandle, StoreOptions, Verdict, scan,
+    FileHandle, FileStore, LogFile, ReadMode, ScanOptions, SessionAccess, StoreOptions, Verdict, scan,
 };
 
 use crate::common::sessions::{append, header, options, options_on_flush, read_all, rows_by};
@@ -75,7 +75,7 @@ impl Seam {
         rows
     }
 
-    pub(crate) fn open(&self, id: &str, access: SessionAccess) -> Result<Arc<SessionHandle>> {
+    pub(crate) fn open(&self, id: &str, access: SessionAccess) -> Result<Arc<FileHandle>> {
         self.instance().open(&Text::from(id), access)
     }
 

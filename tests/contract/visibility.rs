@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use seslog::Error;
 use seslog::container::disk::fault::{FaultDisk, OpKind};
 use seslog::json::Text;
-use seslog::store::{FileStore, SessionAccess, FileHandle};
+use seslog::store::{FileHandle, FileStore, SessionAccess};
 
 use crate::common::sessions::{append, header, options, read_all, row_by, rows_by};
 use crate::seam::{ROOT, Seam, once_per_encoding};
