@@ -59,8 +59,29 @@ pub enum Last {
 /// # Errors
 /// The fault of the header: a log without one has no identity. Everything at the end is told by [`Probe::last`].
 pub fn probe(source: &mut dyn Source, encoding: Encoding, limits: Limits) -> Result<Probe, ReadError> {
+    probe_within(source, encoding, limits, FAR)
+}
+
+/// As [`probe`], but reads as far back as it takes to be sure: [`Probe::unproved`] is 0.
+///
+/// # Errors
+/// As [`probe`].
+pub(crate) fn probe_surely(
+    source: &mut dyn Source,
+    encoding: Encoding,
+    limits: Limits,
+) -> Result<Probe, ReadError> {
+    probe_within(source, encoding, limits, u64::MAX)
+}
+
+fn probe_within(
+    source: &mut dyn Source,
+    encoding: Encoding,
+    limits: Limits,
+    reach: u64,
+) -> Result<Probe, ReadError> {
     match encoding {
-        Encoding::Indexed => indexed(source, limits),
+        Encoding::Indexed => indexed(source, limits, reach),
         Encoding::Zstd => framed(source, limits),
         Encoding::Plain => plain(source, limits),
     }
@@ -84,14 +105,20 @@ pub fn header_line(
     }
 }
 
-fn indexed(source: &mut dyn Source, limits: Limits) -> Result<Probe, ReadError> {
+fn indexed(source: &mut dyn Source, limits: Limits, reach: u64) -> Result<Probe, ReadError> {
     let (walk, first) = Walk::start(source)?;
     let mut decoder = Decoder::new(limits);
     let frame = first.frame.ok_or(ReadError::bad(0, Fault::HeaderLine))?;
     let header = decode(source, &mut decoder, &frame, true, limits)?.to_vec();
-    let mut unproved = 0;
-    let last = indexed_tail(source, &walk, &mut decoder, limits, &mut unproved).or_else(unclear)?;
-    Ok(Probe { header, last, unproved })
+    let mut proof = Proof { reach, unproved: 0 };
+    let last = indexed_tail(source, &walk, &mut decoder, limits, &mut proof).or_else(unclear)?;
+    Ok(Probe { header, last, unproved: proof.unproved })
+}
+
+/// How far back the end may be proved, and what that left out.
+struct Proof {
+    reach: u64,
+    unproved: u64,
 }
 
 fn indexed_tail(
@@ -99,7 +126,7 @@ fn indexed_tail(
     walk: &Walk,
     decoder: &mut Decoder,
     limits: Limits,
-    unproved: &mut u64,
+    proof: &mut Proof,
 ) -> Result<Last, ReadError> {
     // One read fetches the last trailer and, mostly, the body before it.
     let near = source.size().saturating_sub(walk.end()).min(NEAR);
@@ -134,7 +161,7 @@ fn indexed_tail(
     let durable = last.trailer.durable_boundary(last.end).unwrap_or(0);
     match start.saturating_sub(durable) {
         0 => {}
-        gap if gap > FAR => *unproved = gap,
+        gap if gap > proof.reach => proof.unproved = gap,
         _ if !is_chained(source, walk, last, durable)? => return Ok(Last::Unclear),
         _ => {}
     }

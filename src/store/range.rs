@@ -7,7 +7,7 @@ use super::log_file::LogFile;
 use super::restore::require_known;
 use super::scan::{Item, ScanOptions, scan_from};
 use super::snapshot::last_row;
-use crate::container::{Encoding, Last, probe};
+use crate::container::{Encoding, Last, probe, probe_surely};
 use crate::error::Result;
 use crate::row::{Check, Header};
 
@@ -43,13 +43,18 @@ pub(crate) fn read_range(log: &LogFile, from: u64, to: u64, events: &mut Events)
 }
 
 /// Events of the log by its last row, where that is clear from behind.
+///
+/// Sure of it even if the last appends were not synced: a crash may have damaged what lies before the end, and then the
+/// log is shorter.
 pub(crate) fn count_events(log: &LogFile) -> Option<u64> {
-    let ends = probe(&mut log.probe_source(), log.encoding(), *log.limits()).ok()?;
+    let (encoding, limits) = (log.encoding(), *log.limits());
+    let mut ends = probe(&mut log.probe_source(), encoding, limits).ok()?;
+    if ends.unproved > 0 {
+        ends = probe_surely(&mut log.source().ok()?, encoding, limits).ok()?;
+    }
     let header = Header::parse(ends.header.strip_suffix(b"\n")?, log.limits()).ok()?;
     match ends.last {
         Last::HeaderOnly => Some(0),
-        // A crash may have damaged what lies before the end, and then the log is shorter.
-        Last::Rows { .. } if ends.unproved > 0 => None,
         Last::Rows { lines, counted } => {
             let (events, _) = last_row(&lines, header.generation(), log.limits())?;
             (counted.is_none() || counted == Some(events)).then_some(events)
