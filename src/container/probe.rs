@@ -64,8 +64,29 @@ pub enum Last {
 /// # Errors
 /// The fault of the header: a log without one has no identity. Everything at the end is told by [`Probe::last`].
 pub fn probe(source: &mut dyn Source, encoding: Encoding, limits: Limits) -> Result<Probe, ReadError> {
+    probe_within(source, encoding, limits, FAR)
+}
+
+/// As [`probe`], but reads as far back as it takes to be sure: [`Probe::unproved`] is 0.
+///
+/// # Errors
+/// As [`probe`].
+pub(crate) fn probe_surely(
+    source: &mut dyn Source,
+    encoding: Encoding,
+    limits: Limits,
+) -> Result<Probe, ReadError> {
+    probe_within(source, encoding, limits, u64::MAX)
+}
+
+fn probe_within(
+    source: &mut dyn Source,
+    encoding: Encoding,
+    limits: Limits,
+    reach: u64,
+) -> Result<Probe, ReadError> {
     match encoding {
-        Encoding::Indexed => indexed(source, limits),
+        Encoding::Indexed => indexed(source, limits, reach),
         Encoding::Zstd => framed(source, limits),
         Encoding::Plain => plain(source, limits),
     }
@@ -89,6 +110,7 @@ pub fn header_line(
     }
 }
 
+<<<<<<< HEAD
 /// Events of an indexed log by its last trailer, if the log is whole as far as a look from behind tells.
 ///
 /// What [`probe`] proves, but for the rows that the last trailer counts: nothing is decompressed. For seeking, not for what a
@@ -106,10 +128,14 @@ pub fn sealed_count(source: &mut dyn Source) -> Result<Option<u64>, ReadError> {
 }
 
 fn indexed(source: &mut dyn Source, limits: Limits) -> Result<Probe, ReadError> {
+=======
+fn indexed(source: &mut dyn Source, limits: Limits, reach: u64) -> Result<Probe, ReadError> {
+>>>>>>> crash
     let (walk, first) = Walk::start(source)?;
     let mut decoder = Decoder::new(limits);
     let frame = first.frame.ok_or(ReadError::bad(0, Fault::HeaderLine))?;
     let header = decode(source, &mut decoder, &frame, true, limits)?.to_vec();
+<<<<<<< HEAD
     let (last, unproved) = match prove_end(source, &walk) {
         Ok(End::HeaderOnly) => (Last::HeaderOnly, 0),
         Ok(End::Segment { frame, counted, unproved }) => {
@@ -139,6 +165,26 @@ enum End {
 }
 
 fn prove_end(source: &mut dyn Source, walk: &Walk) -> Result<End, ReadError> {
+=======
+    let mut proof = Proof { reach, unproved: 0 };
+    let last = indexed_tail(source, &walk, &mut decoder, limits, &mut proof).or_else(unclear)?;
+    Ok(Probe { header, last, unproved: proof.unproved })
+}
+
+/// How far back the end may be proved, and what that left out.
+struct Proof {
+    reach: u64,
+    unproved: u64,
+}
+
+fn indexed_tail(
+    source: &mut dyn Source,
+    walk: &Walk,
+    decoder: &mut Decoder,
+    limits: Limits,
+    proof: &mut Proof,
+) -> Result<Last, ReadError> {
+>>>>>>> crash
     // One read fetches the last trailer and, mostly, the body before it.
     let near = source.size().saturating_sub(walk.end()).min(NEAR);
     source.get(source.size().saturating_sub(near), usize::try_from(near).unwrap_or(0))?;
@@ -175,6 +221,7 @@ fn prove_end(source: &mut dyn Source, walk: &Walk) -> Result<End, ReadError> {
     };
     debug_assert!(frame.start >= start, "the frame lies in the body");
     let durable = last.trailer.durable_boundary(last.end).unwrap_or(0);
+<<<<<<< HEAD
     let unproved = match start.saturating_sub(durable) {
         0 => 0,
         gap if gap > FAR => gap,
@@ -182,6 +229,20 @@ fn prove_end(source: &mut dyn Source, walk: &Walk) -> Result<End, ReadError> {
         _ => 0,
     };
     Ok(End::Segment { frame, counted, unproved })
+=======
+    match start.saturating_sub(durable) {
+        0 => {}
+        gap if gap > proof.reach => proof.unproved = gap,
+        _ if !is_chained(source, walk, last, durable)? => return Ok(Last::Unclear),
+        _ => {}
+    }
+    let lines = decode(source, decoder, &frame, false, limits)?;
+    Ok(if lines.is_empty() {
+        Last::Unclear
+    } else {
+        Last::Rows { lines: lines.to_vec(), counted: Some(counted) }
+    })
+>>>>>>> crash
 }
 
 /// Whether whole segments lead from the one that ends at `durable` to the last one.
