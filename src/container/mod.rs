@@ -35,12 +35,7 @@ pub use fault::{Fault, ReadError};
 pub use frame::{Frame, walk as walk_frame};
 pub(crate) use indexed::durable_hint;
 pub use position::{SeqOf, reader_at};
-<<<<<<< HEAD
 pub use probe::{Last, Probe, header_line, probe, sealed_count};
-=======
-pub(crate) use probe::probe_surely;
-pub use probe::{Last, Probe, header_line, probe};
->>>>>>> crash
 pub use quick::{Skim, skim};
 pub use read::{Block, BlockReader, Counted, Skipped, reader};
 pub use source::{FileSource, Source};

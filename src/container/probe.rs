@@ -64,29 +64,8 @@ pub enum Last {
 /// # Errors
 /// The fault of the header: a log without one has no identity. Everything at the end is told by [`Probe::last`].
 pub fn probe(source: &mut dyn Source, encoding: Encoding, limits: Limits) -> Result<Probe, ReadError> {
-    probe_within(source, encoding, limits, FAR)
-}
-
-/// As [`probe`], but reads as far back as it takes to be sure: [`Probe::unproved`] is 0.
-///
-/// # Errors
-/// As [`probe`].
-pub(crate) fn probe_surely(
-    source: &mut dyn Source,
-    encoding: Encoding,
-    limits: Limits,
-) -> Result<Probe, ReadError> {
-    probe_within(source, encoding, limits, u64::MAX)
-}
-
-fn probe_within(
-    source: &mut dyn Source,
-    encoding: Encoding,
-    limits: Limits,
-    reach: u64,
-) -> Result<Probe, ReadError> {
     match encoding {
-        Encoding::Indexed => indexed(source, limits, reach),
+        Encoding::Indexed => indexed(source, limits),
         Encoding::Zstd => framed(source, limits),
         Encoding::Plain => plain(source, limits),
     }
@@ -110,17 +89,17 @@ pub fn header_line(
     }
 }
 
-<<<<<<< HEAD
 /// Events of an indexed log by its last trailer, if the log is whole as far as a look from behind tells.
 ///
 /// What [`probe`] proves, but for the rows that the last trailer counts: nothing is decompressed. For seeking, not for what a
-/// person is told.
+/// person is told. `surely`: reads as far back as it takes to be sure of bytes that no sync is known to have covered; else
+/// `None` where that is far.
 ///
 /// # Errors
 /// The fault of the header's segment.
-pub fn sealed_count(source: &mut dyn Source) -> Result<Option<u64>, ReadError> {
+pub fn sealed_count(source: &mut dyn Source, surely: bool) -> Result<Option<u64>, ReadError> {
     let (walk, _) = Walk::start(source)?;
-    Ok(match prove_end(source, &walk) {
+    Ok(match prove_end(source, &walk, if surely { u64::MAX } else { FAR }) {
         Ok(End::HeaderOnly) => Some(0),
         Ok(End::Segment { counted, unproved: 0, .. }) => Some(counted),
         _ => None,
@@ -128,15 +107,11 @@ pub fn sealed_count(source: &mut dyn Source) -> Result<Option<u64>, ReadError> {
 }
 
 fn indexed(source: &mut dyn Source, limits: Limits) -> Result<Probe, ReadError> {
-=======
-fn indexed(source: &mut dyn Source, limits: Limits, reach: u64) -> Result<Probe, ReadError> {
->>>>>>> crash
     let (walk, first) = Walk::start(source)?;
     let mut decoder = Decoder::new(limits);
     let frame = first.frame.ok_or(ReadError::bad(0, Fault::HeaderLine))?;
     let header = decode(source, &mut decoder, &frame, true, limits)?.to_vec();
-<<<<<<< HEAD
-    let (last, unproved) = match prove_end(source, &walk) {
+    let (last, unproved) = match prove_end(source, &walk, FAR) {
         Ok(End::HeaderOnly) => (Last::HeaderOnly, 0),
         Ok(End::Segment { frame, counted, unproved }) => {
             let lines = decode(source, &mut decoder, &frame, false, limits);
@@ -164,27 +139,8 @@ enum End {
     Unclear,
 }
 
-fn prove_end(source: &mut dyn Source, walk: &Walk) -> Result<End, ReadError> {
-=======
-    let mut proof = Proof { reach, unproved: 0 };
-    let last = indexed_tail(source, &walk, &mut decoder, limits, &mut proof).or_else(unclear)?;
-    Ok(Probe { header, last, unproved: proof.unproved })
-}
-
-/// How far back the end may be proved, and what that left out.
-struct Proof {
-    reach: u64,
-    unproved: u64,
-}
-
-fn indexed_tail(
-    source: &mut dyn Source,
-    walk: &Walk,
-    decoder: &mut Decoder,
-    limits: Limits,
-    proof: &mut Proof,
-) -> Result<Last, ReadError> {
->>>>>>> crash
+/// Proves what stands between the durable boundary and the end, where that is at most `reach` bytes.
+fn prove_end(source: &mut dyn Source, walk: &Walk, reach: u64) -> Result<End, ReadError> {
     // One read fetches the last trailer and, mostly, the body before it.
     let near = source.size().saturating_sub(walk.end()).min(NEAR);
     source.get(source.size().saturating_sub(near), usize::try_from(near).unwrap_or(0))?;
@@ -221,28 +177,13 @@ fn indexed_tail(
     };
     debug_assert!(frame.start >= start, "the frame lies in the body");
     let durable = last.trailer.durable_boundary(last.end).unwrap_or(0);
-<<<<<<< HEAD
     let unproved = match start.saturating_sub(durable) {
         0 => 0,
-        gap if gap > FAR => gap,
+        gap if gap > reach => gap,
         _ if !is_chained(source, walk, last, durable)? => return Ok(End::Unclear),
         _ => 0,
     };
     Ok(End::Segment { frame, counted, unproved })
-=======
-    match start.saturating_sub(durable) {
-        0 => {}
-        gap if gap > proof.reach => proof.unproved = gap,
-        _ if !is_chained(source, walk, last, durable)? => return Ok(Last::Unclear),
-        _ => {}
-    }
-    let lines = decode(source, decoder, &frame, false, limits)?;
-    Ok(if lines.is_empty() {
-        Last::Unclear
-    } else {
-        Last::Rows { lines: lines.to_vec(), counted: Some(counted) }
-    })
->>>>>>> crash
 }
 
 /// Whether whole segments lead from the one that ends at `durable` to the last one.

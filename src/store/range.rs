@@ -7,11 +7,7 @@ use super::log_file::LogFile;
 use super::restore::require_known;
 use super::scan::{Item, ScanOptions, scan_from_of};
 use super::snapshot::last_row;
-<<<<<<< HEAD
 use crate::container::{Encoding, Last, probe, sealed_count};
-=======
-use crate::container::{Encoding, Last, probe, probe_surely};
->>>>>>> crash
 use crate::error::Result;
 use crate::row::{Check, Header};
 
@@ -46,26 +42,17 @@ pub(crate) fn read_range(log: &LogFile, from: u64, to: u64, events: &mut Events)
     Ok(total.unwrap_or(report.events))
 }
 
-<<<<<<< HEAD
 /// Events of the log as its end tells, where that is clear from behind.
-fn count_events(log: &LogFile) -> Option<u64> {
-    let mut source = log.probe_source();
-    if log.encoding() == Encoding::Indexed {
-        return sealed_count(&mut source).ok().flatten();
-    }
-    let ends = probe(&mut source, log.encoding(), *log.limits()).ok()?;
-=======
-/// Events of the log by its last row, where that is clear from behind.
 ///
 /// Sure of it even if the last appends were not synced: a crash may have damaged what lies before the end, and then the
 /// log is shorter.
-pub(crate) fn count_events(log: &LogFile) -> Option<u64> {
-    let (encoding, limits) = (log.encoding(), *log.limits());
-    let mut ends = probe(&mut log.probe_source(), encoding, limits).ok()?;
-    if ends.unproved > 0 {
-        ends = probe_surely(&mut log.source().ok()?, encoding, limits).ok()?;
+fn count_events(log: &LogFile) -> Option<u64> {
+    let mut source = log.probe_source();
+    if log.encoding() == Encoding::Indexed {
+        let near = sealed_count(&mut source, false).ok()?;
+        return near.or_else(|| sealed_count(&mut log.source().ok()?, true).ok().flatten());
     }
->>>>>>> crash
+    let ends = probe(&mut source, log.encoding(), *log.limits()).ok()?;
     let header = Header::parse(ends.header.strip_suffix(b"\n")?, log.limits()).ok()?;
     match ends.last {
         Last::HeaderOnly => Some(0),
