@@ -92,14 +92,13 @@ pub fn header_line(
 /// Events of an indexed log by its last trailer, if the log is whole as far as a look from behind tells.
 ///
 /// What [`probe`] proves, but for the rows that the last trailer counts: nothing is decompressed. For seeking, not for what a
-/// person is told. `surely`: reads as far back as it takes to be sure of bytes that no sync is known to have covered; else
-/// `None` where that is far.
+/// person is told. Reads as far back as it takes to be sure that no crash damaged what lies before the end.
 ///
 /// # Errors
 /// The fault of the header's segment.
-pub fn sealed_count(source: &mut dyn Source, surely: bool) -> Result<Option<u64>, ReadError> {
+pub(crate) fn sealed_count(source: &mut dyn Source) -> Result<Option<u64>, ReadError> {
     let (walk, _) = Walk::start(source)?;
-    Ok(match prove_end(source, &walk, if surely { u64::MAX } else { FAR }) {
+    Ok(match prove_end(source, &walk, u64::MAX) {
         Ok(End::HeaderOnly) => Some(0),
         Ok(End::Segment { counted, unproved: 0, .. }) => Some(counted),
         _ => None,
@@ -139,7 +138,7 @@ enum End {
     Unclear,
 }
 
-/// Proves what stands between the durable boundary and the end, where that is at most `reach` bytes.
+/// `reach`: how many bytes before the last record are walked where no sync is known to have covered them.
 fn prove_end(source: &mut dyn Source, walk: &Walk, reach: u64) -> Result<End, ReadError> {
     // One read fetches the last trailer and, mostly, the body before it.
     let near = source.size().saturating_sub(walk.end()).min(NEAR);

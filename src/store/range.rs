@@ -46,11 +46,10 @@ pub(crate) fn read_range(log: &LogFile, from: u64, to: u64, events: &mut Events)
 ///
 /// Sure of it even if the last appends were not synced: a crash may have damaged what lies before the end, and then the
 /// log is shorter.
-fn count_events(log: &LogFile) -> Option<u64> {
+pub(crate) fn count_events(log: &LogFile) -> Option<u64> {
     let mut source = log.probe_source();
     if log.encoding() == Encoding::Indexed {
-        let near = sealed_count(&mut source, false).ok()?;
-        return near.or_else(|| sealed_count(&mut log.source().ok()?, true).ok().flatten());
+        return sealed_count(&mut source).ok().flatten();
     }
     let ends = probe(&mut source, log.encoding(), *log.limits()).ok()?;
     let header = Header::parse(ends.header.strip_suffix(b"\n")?, log.limits()).ok()?;
