@@ -397,6 +397,14 @@ pub(super) fn text_of<'a>(line: &'a [u8], limits: &Limits) -> Result<&'a str, Ro
     }
 }
 
+/// Succeeds when `row`, which somebody made, is one line. A JSON text may have line feeds between its tokens.
+///
+/// # Errors
+/// [`RowFault::LineFeed`].
+pub fn one_line(row: &[u8]) -> Result<(), RowFault> {
+    memchr::memchr(b'\n', row).map_or(Ok(()), |offset| Err(RowFault::LineFeed { offset }))
+}
+
 /// Succeeds when `line` is one JSON value.
 pub(super) fn check_text(line: &str, limits: &Limits) -> Result<(), RowFault> {
     json::check(line.as_bytes(), limits.nesting_max).map_err(|fault| match fault.kind {
