@@ -4,6 +4,8 @@
 mod basics;
 #[path = "cli/cases.rs"]
 mod cases;
+#[path = "cli/conversation.rs"]
+mod conversation;
 #[path = "cli/corpus.rs"]
 mod corpus;
 #[path = "cli/crash.rs"]

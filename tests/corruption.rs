@@ -259,6 +259,27 @@ fn what_is_beyond_a_limit_is_unsupported_and_never_torn() {
 }
 
 #[test]
+fn a_search_that_is_given_up_refuses_and_never_cuts() {
+    let mut log = sample(Encoding::Zstd, &[2, 400]);
+    let start = log.borders[1].0;
+    assert!(start < 1024 && log.bytes.len() > 2048);
+    log.bytes[1024..1536].fill(0);
+    // Places at which a frame seems to start, and none does.
+    for (places, state) in [
+        (0, TailState::Torn),
+        (4096, TailState::Torn),
+        (4097, TailState::Corrupt),
+        (9000, TailState::Corrupt),
+    ] {
+        let bytes = [&log.bytes[..], &[0x28, 0xb5, 0x2f, 0xfd, 0x08].repeat(places)].concat();
+        let (text, tail, _) = read_within(Encoding::Zstd, &bytes, Limits::DEFAULT);
+        let tail = tail.expect("judged");
+        assert_eq!((tail.state, tail.good_end), (state, start as u64), "{places} places");
+        assert_eq!(text, log.text(2));
+    }
+}
+
+#[test]
 fn segments_of_an_earlier_life_never_return() {
     let old = sample(Encoding::Indexed, &[2, 1, 5]);
     let new = {

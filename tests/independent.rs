@@ -1,6 +1,7 @@
-//! Does a reader written from `format-spec/` alone make the same of every file as the crate?
+//! Do a reader and a writer that were written from `format-spec/` alone agree with the crate on every file?
 //!
-//! `tests/independent/decode.py` is that reader. Without Python the tests say that they were skipped.
+//! `tests/independent/decode.py` is the reader, `encode.py` beside it the writer. Without Python the tests say that they were
+//! skipped.
 
 #[path = "spec_vectors/build.rs"]
 #[expect(dead_code, reason = "the vectors' own test builds with it")]
@@ -22,8 +23,11 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 use std::rc::Rc;
 
+use common::sessions::{header, options, row_by, rows_by};
 use outcome::Outcome;
 use seslog::container::{Batch, Encoding, LEVEL_DEFAULT, LogId, RowMark, create};
+use seslog::json::Text;
+use seslog::store::{FileStore, SessionAccess, State};
 
 /// A file to be read by both.
 struct Sample {
@@ -256,6 +260,17 @@ fn logs_with_lost_sectors_are_judged_alike() {
                     bad,
                 ));
             }
+            // A last sector that the file's end cuts short, and of which nothing landed.
+            let last = bytes.len() / 512 * 512;
+            for border in [last - 512, last] {
+                for part in (1..=10).filter(|part| border + part <= bytes.len()) {
+                    let cut = [&bytes[..border], &vec![0; part]].concat();
+                    let what = format!(
+                        "{encoding}, synced {synced}, {part} zeros behind the sector border {border}"
+                    );
+                    samples.push(Sample::new(what, encoding, cut));
+                }
+            }
             for zeros in [1, 7, 8, 63, 64, 500, 2000] {
                 let zeros = [&bytes[..], &vec![0; zeros]].concat();
                 samples.push(Sample::new(format!("{encoding}, zeros behind"), encoding, zeros));
@@ -281,4 +296,132 @@ fn changed_bytes_are_judged_alike() {
         }
     }
     compare(&samples);
+}
+
+/// What `encode.py` is told: lines, and what it does between them.
+struct Recipe {
+    what: &'static str,
+    name: &'static str,
+    options: &'static [&'static str],
+    /// Lines of the log, and the words that begin with `#`.
+    input: Vec<String>,
+    state: &'static str,
+}
+
+/// A log of generation 2 with the id `s`.
+fn recipe(
+    what: &'static str,
+    options: &'static [&'static str],
+    rest: Vec<String>,
+    state: &'static str,
+) -> Recipe {
+    let mut line = Vec::new();
+    header("s").write(&mut line);
+    let input = [vec![String::from_utf8(line).unwrap()], rest].concat();
+    Recipe { what, name: "session.v2.jsonl.zst", options, input, state }
+}
+
+/// Rows, and a word behind them.
+fn and(rows: Vec<String>, word: &str) -> Vec<String> {
+    [rows, vec![word.to_owned()]].concat()
+}
+
+fn recipes() -> Vec<Recipe> {
+    let append = "# append";
+    let text = |lines: &[&str]| lines.iter().map(|line| (*line).to_owned()).collect::<Vec<_>>();
+    let left = |word: &str| [and(rows_by("it", 0..2), append), and(rows_by("it", 2..6), word)].concat();
+    let marked = and(left("# leave"), "# marker");
+    let ones = |seqs: std::ops::Range<u64>| {
+        seqs.flat_map(|seq| and(rows_by("it", seq..seq + 1), append)).collect::<Vec<_>>()
+    };
+    let long = [row_by("it", 0, 200_000), row_by("it", 1, 10), row_by("it", 2, 300), row_by("it", 3, 70_000)];
+    let v0 = text(&[
+        r#"{"type":"session","version":0,"id":"s","createdAt":5,"seedLength":1,"delegationDepth":0}"#,
+        r#"{"type":"turn/start","seq":0,"time":10,"data":{"turn":1}}"#,
+        append,
+        r#"{"type":"text-chunks","seq0":1,"time0":20,"data":{"turn":1,"step":1,"index":0,"dt":[4,-1],"texts":["a","","b"]}}"#,
+        r#"{"type":"tool-call-chunks","seq0":4,"time0":30,"data":{"turn":1,"step":1,"index":1,"dt":[],"id":"c","args":["{}"]}}"#,
+        append,
+    ]);
+    vec![
+        recipe("a header alone", &[], Vec::new(), "complete"),
+        recipe("one append", &[], and(rows_by("it", 0..3), append), "complete"),
+        recipe("seventy appends", &[], ones(0..70), "complete"),
+        recipe("seventy appends that nobody synced", &["--weak"], ones(0..70), "complete"),
+        recipe("an append of segments", &["--segment", "300"], and(rows_by("it", 0..90), append), "complete"),
+        recipe("rows of many blocks", &["--segment", "1000"], and(long.to_vec(), append), "complete"),
+        recipe("an append without its end", &["--segment", "250"], left("# leave"), "unfinished"),
+        recipe("one that a marker commits", &["--segment", "250"], marked.clone(), "complete"),
+        recipe("an append behind a marker", &["--weak"], [marked, ones(6..9)].concat(), "complete"),
+        Recipe {
+            what: "generation 0",
+            name: "session.jsonl.zst",
+            options: &[],
+            input: v0,
+            state: "complete",
+        },
+    ]
+}
+
+#[test]
+fn logs_of_a_strange_writer_are_read_and_written_to() {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/independent/encode.py");
+    let root = tempfile::tempdir().unwrap();
+    let mut samples = Vec::new();
+    for recipe in recipes() {
+        let what = recipe.what;
+        let root = root.path().join(what);
+        let folder = root.join("_no-cwd/s");
+        fs::create_dir_all(&folder).unwrap();
+        let path = folder.join(recipe.name);
+        let child =
+            Command::new("python3").arg(script).arg(&path).args(recipe.options).stdin(Stdio::piped()).spawn();
+        let Ok(mut child) = child else {
+            common::skip("python3 is not installed");
+            return;
+        };
+        let lines = |input: &[String]| input.iter().map(|line| format!("{line}\n")).collect::<String>();
+        // All of it is read before anything is written.
+        child.stdin.take().expect("piped").write_all(lines(&recipe.input).as_bytes()).unwrap();
+        assert!(child.wait().unwrap().success(), "{what}");
+        let names: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names, [recipe.name], "{what}");
+
+        let log: Vec<String> = recipe.input.iter().filter(|line| !line.starts_with('#')).cloned().collect();
+        let bytes = fs::read(&path).unwrap();
+        let (found, _) = Outcome::of(Encoding::Indexed, &bytes);
+        assert_eq!((found.state.as_deref(), found.fault.as_deref()), (Some(recipe.state), None), "{what}");
+        assert_eq!(found.text_crc, u64::from(build::crc32(0, lines(&log).as_bytes())), "{what}");
+        let name = recipe.name.to_owned();
+        samples.push(Sample { what: what.to_owned(), encoding: Encoding::Indexed, name, bytes, sound: None });
+        if recipe.name == "session.v2.jsonl.zst" {
+            go_on(&root, &log[1..], what, recipe.state);
+            let what = format!("{what}, and appends of the crate");
+            samples.push(Sample::new(what, Encoding::Indexed, fs::read(&path).unwrap()));
+        }
+    }
+    assert!(compare(&samples) >= samples.len() / 2, "the files of the strange writer need no decompressor");
+}
+
+/// Reads the one log below `root`, all of it and from each place on, and appends to it.
+fn go_on(root: &std::path::Path, rows: &[String], what: &str, state: &str) {
+    let store = FileStore::with_options(root, options(Encoding::Indexed));
+    let id = Text::from("s");
+    let stat = store.stat(&id).unwrap().expect("it is there");
+    let expected = if state == "complete" { State::Ok } else { State::Torn };
+    assert_eq!((stat.state, stat.event_count), (expected, Some(rows.len() as u64)), "{what}");
+    let handle = store.open(&id, SessionAccess::Write).unwrap();
+    for from in 0..=rows.len() {
+        let read = common::sessions::read(&handle, from as u64, 5).unwrap();
+        assert_eq!(read, rows[from..rows.len().min(from + 5)], "{what}, from {from}");
+    }
+    let next = rows.len() as u64;
+    common::sessions::append(&handle, &rows_by("crate", next..next + 2)).unwrap();
+    common::sessions::append(&handle, &rows_by("crate", next + 2..next + 3)).unwrap();
+    assert_eq!(
+        common::sessions::read_all(&handle).unwrap(),
+        [rows, &rows_by("crate", next..next + 3)].concat(),
+        "{what}"
+    );
+    handle.close().unwrap();
 }

@@ -4,6 +4,8 @@
 
 #[path = "spec_vectors/build.rs"]
 mod build;
+// On the disk that writes its calls down.
+#[cfg(feature = "fault")]
 #[path = "spec_vectors/calls.rs"]
 mod calls;
 #[path = "spec_vectors/cases/mod.rs"]

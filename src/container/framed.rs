@@ -25,6 +25,8 @@ pub(crate) struct FramedReader {
     tail: Option<Tail>,
     /// The frame that could not be served, until it is skipped.
     damage: Option<Damage>,
+    /// The next frame, if the decoder holds its content already.
+    ready: Option<Frame>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -37,12 +39,25 @@ struct Damage {
 impl FramedReader {
     pub(crate) fn new(limits: Limits) -> Self {
         let decoder = Decoder::new(limits);
-        Self { decoder, limits, at: 0, durable: 0, index: 0, content_start: 0, tail: None, damage: None }
+        Self {
+            decoder,
+            limits,
+            at: 0,
+            durable: 0,
+            index: 0,
+            content_start: 0,
+            tail: None,
+            damage: None,
+            ready: None,
+        }
     }
 
-    /// A reader whose first block is the frame at `start`; not the header's. Content offsets then count from there.
-    pub(crate) fn behind(start: u64, limits: Limits) -> Self {
-        Self { at: start, durable: start, index: 1, ..Self::new(limits) }
+    /// A reader whose first block is `frame`, not the header's. Content offsets then count from there. `decoder` may have
+    /// decoded that very frame last.
+    pub(crate) fn at(frame: Frame, decoder: Decoder, is_decoded: bool, limits: Limits) -> Self {
+        let is_ready = is_decoded && check_lines(false, decoder.content(), limits).is_ok();
+        let ready = is_ready.then_some(frame);
+        Self { decoder, at: frame.start, durable: frame.start, index: 1, ready, ..Self::new(limits) }
     }
 
     /// Judges a stop at `self.at`: a fault there, and whether intact frames follow.
@@ -77,6 +92,9 @@ impl BlockReader for FramedReader {
             return Ok(None);
         }
         let frame = loop {
+            if let Some(frame) = self.ready.take() {
+                break frame;
+            }
             if self.at >= source.size() && self.index > 0 {
                 let stop = Stop {
                     good_end: self.at,
@@ -88,6 +106,7 @@ impl BlockReader for FramedReader {
                 self.tail = Some(judge(source, stop, Zeros::AnySector)?);
                 return Ok(None);
             }
+            source.hold(self.at);
             let frame = match frame::walk(source, self.at) {
                 Ok(frame) => frame,
                 Err(ReadError::Bad { fault: Fault::Shrunk, at }) => {
@@ -250,7 +269,7 @@ pub(crate) struct FramedWriter {
 impl FramedWriter {
     pub(crate) fn create(header: &[u8], level: i32, out: &mut Vec<u8>) -> Self {
         let start = out.len();
-        let mut encoder = Encoder::new(level);
+        let encoder = Encoder::new(level);
         encoder.encode(header, out);
         Self { encoder, end: out.len().saturating_sub(start) as u64, staged: 0 }
     }

@@ -35,6 +35,7 @@ pub use fault::{Fault, ReadError};
 pub use frame::{Frame, walk as walk_frame};
 pub(crate) use indexed::durable_hint;
 pub use position::{SeqOf, reader_at};
+pub(crate) use probe::sealed_count;
 pub use probe::{Last, Probe, header_line, probe};
 pub use quick::{Skim, skim};
 pub use read::{Block, BlockReader, Counted, Skipped, reader};

@@ -11,7 +11,7 @@ use super::write::BlockWriter;
 use crate::limits::Limits;
 
 /// Bytes of lines that one block holds, unless a single line is longer.
-const STRETCH: usize = 256 << 10;
+const STRETCH: usize = 64 << 10;
 
 /// Reads lines forward, many at a time.
 #[derive(Debug)]

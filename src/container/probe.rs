@@ -8,6 +8,7 @@ use super::frame;
 use super::indexed::{Hop, Walk, WalkStop, last_trailer};
 use super::read::check_lines;
 use super::source::Source;
+use super::trailer::TRAILER_LEN;
 use super::zstd::Decoder;
 use crate::limits::Limits;
 
@@ -18,6 +19,9 @@ pub(super) const FAR: u64 = 60 << 10;
 
 /// Markers at the end of an indexed log that a look from behind steps over.
 const MARKERS: usize = 16;
+
+/// Longest last segment that is read in one piece.
+const AT_ONCE: usize = 1 << 20;
 
 /// What the two ends of a log say.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,7 +58,8 @@ pub enum Last {
 
 /// Reads both ends of a log that its caller took for `encoding`.
 ///
-/// Reads at most 64 KiB besides the header line and the last segment (or row), whatever the log's length.
+/// Reads at most 64 KiB besides the header line and the last segment (or row), whatever the log's length; in a framed log
+/// whose end is not clear within those, the headers of all frames too.
 ///
 /// # Errors
 /// The fault of the header: a log without one has no identity. Everything at the end is told by [`Probe::last`].
@@ -84,29 +89,63 @@ pub fn header_line(
     }
 }
 
+/// Events of an indexed log by its last trailer, if the log is whole as far as a look from behind tells.
+///
+/// What [`probe`] proves, but for the rows that the last trailer counts: nothing is decompressed. For seeking, not for what a
+/// person is told. Reads as far back as it takes to be sure that no crash damaged what lies before the end.
+///
+/// # Errors
+/// The fault of the header's segment.
+pub(crate) fn sealed_count(source: &mut dyn Source) -> Result<Option<u64>, ReadError> {
+    let (walk, _) = Walk::start(source)?;
+    Ok(match prove_end(source, &walk, u64::MAX) {
+        Ok(End::HeaderOnly) => Some(0),
+        Ok(End::Segment { counted, unproved: 0, .. }) => Some(counted),
+        _ => None,
+    })
+}
+
 fn indexed(source: &mut dyn Source, limits: Limits) -> Result<Probe, ReadError> {
     let (walk, first) = Walk::start(source)?;
     let mut decoder = Decoder::new(limits);
     let frame = first.frame.ok_or(ReadError::bad(0, Fault::HeaderLine))?;
     let header = decode(source, &mut decoder, &frame, true, limits)?.to_vec();
-    let mut unproved = 0;
-    let last = indexed_tail(source, &walk, &mut decoder, limits, &mut unproved).or_else(unclear)?;
+    let (last, unproved) = match prove_end(source, &walk, FAR) {
+        Ok(End::HeaderOnly) => (Last::HeaderOnly, 0),
+        Ok(End::Segment { frame, counted, unproved }) => {
+            let lines = decode(source, &mut decoder, &frame, false, limits);
+            let rows = |lines: &[u8]| Last::Rows { lines: lines.to_vec(), counted: Some(counted) };
+            let last = lines.map(|lines| if lines.is_empty() { Last::Unclear } else { rows(lines) });
+            (last.or_else(unclear)?, unproved)
+        }
+        Ok(End::Unclear) => (Last::Unclear, 0),
+        Err(error) => (unclear(error)?, 0),
+    };
     Ok(Probe { header, last, unproved })
 }
 
-fn indexed_tail(
-    source: &mut dyn Source,
-    walk: &Walk,
-    decoder: &mut Decoder,
-    limits: Limits,
-    unproved: &mut u64,
-) -> Result<Last, ReadError> {
+/// The end of an indexed log, nothing decompressed.
+enum End {
+    HeaderOnly,
+    /// The last segment with rows is whole and chained to the one before it.
+    Segment {
+        frame: frame::Frame,
+        /// Events of the log by the last trailer.
+        counted: u64,
+        /// As [`Probe::unproved`].
+        unproved: u64,
+    },
+    Unclear,
+}
+
+/// `reach`: how many bytes before the last record are walked where no sync is known to have covered them.
+fn prove_end(source: &mut dyn Source, walk: &Walk, reach: u64) -> Result<End, ReadError> {
     // One read fetches the last trailer and, mostly, the body before it.
     let near = source.size().saturating_sub(walk.end()).min(NEAR);
     source.get(source.size().saturating_sub(near), usize::try_from(near).unwrap_or(0))?;
-    let Some(last) = last_trailer(source, walk.id())? else { return Ok(Last::Unclear) };
+    let Some(last) = last_trailer(source, walk.id())? else { return Ok(End::Unclear) };
     if !last.trailer.commit {
-        return Ok(Last::Unclear);
+        return Ok(End::Unclear);
     }
     let counted = last.trailer.next_seq;
     let mut hop = last;
@@ -118,32 +157,32 @@ fn indexed_tail(
         hop = hop.previous(source, walk.id())?;
     }
     if hop.trailer.body_len == 0 {
-        return Ok(Last::Unclear);
+        return Ok(End::Unclear);
     }
     if hop.trailer.segment == 0 {
-        return Ok(if counted == 0 { Last::HeaderOnly } else { Last::Unclear });
+        return Ok(if counted == 0 { End::HeaderOnly } else { End::Unclear });
     }
     let start = hop.trailer.body_start(hop.end).ok_or(ReadError::bad(0, Fault::Truncated))?;
+    // One read fetches the body with the trailers around it; a longer one is read as it is asked for.
+    let around = start.saturating_sub(TRAILER_LEN as u64)..hop.end;
+    if let Ok(len @ ..=AT_ONCE) = usize::try_from(around.end.saturating_sub(around.start)) {
+        source.get(around.start, len)?;
+    }
     // The chain from the segment before proves the body and its CRC.
     let before = hop.previous(source, walk.id())?;
     let mut check = Walk::behind(walk.id(), before.trailer, before.end);
     let Some(frame) = check.step(source).ok().and_then(|segment| segment.frame) else {
-        return Ok(Last::Unclear);
+        return Ok(End::Unclear);
     };
     debug_assert!(frame.start >= start, "the frame lies in the body");
     let durable = last.trailer.durable_boundary(last.end).unwrap_or(0);
-    match start.saturating_sub(durable) {
-        0 => {}
-        gap if gap > FAR => *unproved = gap,
-        _ if !is_chained(source, walk, last, durable)? => return Ok(Last::Unclear),
-        _ => {}
-    }
-    let lines = decode(source, decoder, &frame, false, limits)?;
-    Ok(if lines.is_empty() {
-        Last::Unclear
-    } else {
-        Last::Rows { lines: lines.to_vec(), counted: Some(counted) }
-    })
+    let unproved = match start.saturating_sub(durable) {
+        0 => 0,
+        gap if gap > reach => gap,
+        _ if !is_chained(source, walk, last, durable)? => return Ok(End::Unclear),
+        _ => 0,
+    };
+    Ok(End::Segment { frame, counted, unproved })
 }
 
 /// Whether whole segments lead from the one that ends at `durable` to the last one.
@@ -167,8 +206,29 @@ fn framed(source: &mut dyn Source, limits: Limits) -> Result<Probe, ReadError> {
     let mut decoder = Decoder::new(limits);
     let first = frame::walk(source, 0)?;
     let header = decode(source, &mut decoder, &first, true, limits)?.to_vec();
-    let last = framed_tail(source, first.end, &mut decoder, limits).or_else(unclear)?;
+    let mut last = framed_tail(source, first.end, &mut decoder, limits).or_else(unclear)?;
+    if last == Last::Unclear {
+        last = framed_walk(source, first.end, &mut decoder, limits).or_else(unclear)?;
+    }
     Ok(Probe { header, last, unproved: 0 })
+}
+
+/// Finds the last frame by the structure of all frames before it, which are hopped over.
+fn framed_walk(
+    source: &mut dyn Source,
+    header_end: u64,
+    decoder: &mut Decoder,
+    limits: Limits,
+) -> Result<Last, ReadError> {
+    let (mut at, mut last) = (header_end, None);
+    while at < source.size() {
+        let frame = frame::walk(source, at)?;
+        at = frame.end;
+        last = Some(frame);
+    }
+    let Some(frame) = last.filter(|frame| frame.has_checksum) else { return Ok(Last::Unclear) };
+    let lines = decode(source, decoder, &frame, false, limits)?;
+    Ok(if lines.is_empty() { Last::Unclear } else { Last::Rows { lines: lines.to_vec(), counted: None } })
 }
 
 /// Looks for the one frame that ends with the file.

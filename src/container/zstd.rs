@@ -2,6 +2,7 @@
 //!
 //! Spec: `format-spec/02-frames.md`, "Content".
 
+use parking_lot::Mutex;
 use zstd_safe::zstd_sys::ZSTD_ErrorCode;
 use zstd_safe::{CCtx, CParameter, DCtx, DParameter, InBuffer, OutBuffer, ResetDirective};
 
@@ -13,22 +14,65 @@ use crate::limits::Limits;
 /// The level that peers and DSH use by default.
 pub const LEVEL_DEFAULT: i32 = 3;
 
+/// Contexts that nobody uses now. Making one and touching its memory costs more than decoding a small frame, and a log
+/// that is only listed, or appended to now and then, needs none of its own.
+struct Spares<T> {
+    spares: Mutex<Vec<T>>,
+    max: usize,
+}
+
+/// As many as threads that list at once.
+static DECODERS: Spares<(DCtx<'static>, Vec<u8>)> = Spares::new(8);
+static ENCODERS: Spares<CCtx<'static>> = Spares::new(2);
+
+impl<T> Spares<T> {
+    const fn new(max: usize) -> Self {
+        Self { spares: Mutex::new(Vec::new()), max }
+    }
+
+    fn take(&self) -> Option<T> {
+        self.spares.lock().pop()
+    }
+
+    fn put(&self, spare: T) {
+        let mut spares = self.spares.lock();
+        if spares.len() < self.max {
+            spares.push(spare);
+        }
+    }
+}
+
 /// Decompresses frames one after the other into one buffer.
 pub(crate) struct Decoder {
-    context: DCtx<'static>,
+    /// Present until the decoder is dropped.
+    context: Option<DCtx<'static>>,
     content: Vec<u8>,
     limits: Limits,
+}
+
+impl Drop for Decoder {
+    fn drop(&mut self) {
+        /// Larger content was an exception.
+        const CONTENT_KEPT: usize = 512 << 10;
+        if let Some(context) = self.context.take() {
+            let content = std::mem::take(&mut self.content);
+            let content = if content.capacity() <= CONTENT_KEPT { content } else { Vec::new() };
+            DECODERS.put((context, content));
+        }
+    }
 }
 
 impl Decoder {
     /// A context of about 150 KiB; content memory grows to the largest frame that is decoded.
     pub(crate) fn new(limits: Limits) -> Self {
-        let mut context = DCtx::create();
+        let (mut context, content) = DECODERS.take().unwrap_or_else(|| (DCtx::create(), Vec::new()));
+        let reset = context.reset(ResetDirective::SessionAndParameters);
+        debug_assert!(reset.is_ok(), "a context can always be reset");
         // A power of two that fits 32 bits by its type's documentation; a limit beyond what zstd knows is clamped to that.
         let window_log = limits.window_bytes_max.max(1 << 10).ilog2().min(31);
         let set = context.set_parameter(DParameter::WindowLogMax(window_log));
         debug_assert!(set.is_ok(), "zstd accepts window logs 10 to 31");
-        Self { context, content: Vec::new(), limits }
+        Self { context: Some(context), content, limits }
     }
 
     /// Returns the content of one frame, checked against its checksum and its stated size.
@@ -89,7 +133,7 @@ impl Decoder {
         let size_in_memory = usize::try_from(size).map_err(|_| too_large)?;
         self.content.clear();
         self.content.reserve(size_in_memory);
-        match self.context.decompress(&mut self.content, stored) {
+        match self.context.as_mut().expect(UNTIL_DROPPED).decompress(&mut self.content, stored) {
             Ok(got) if got as u64 == size => Ok(&self.content),
             Ok(got) => Err(Fault::ContentSize { stated: size, got: got as u64 }),
             Err(code) => Err(fault_of(code)),
@@ -98,7 +142,8 @@ impl Decoder {
 
     fn decode_in_steps(&mut self, stated: Option<u64>, stored: &[u8], limit: u64) -> Result<&[u8], Fault> {
         const FIRST_STEP: usize = 256 << 10;
-        let reset = self.context.reset(ResetDirective::SessionOnly);
+        let context = self.context.as_mut().expect(UNTIL_DROPPED);
+        let reset = context.reset(ResetDirective::SessionOnly);
         debug_assert!(reset.is_ok(), "a session can always be reset");
         self.content.clear();
         self.content.reserve(FIRST_STEP);
@@ -106,7 +151,7 @@ impl Decoder {
         let mut filled = 0;
         loop {
             let mut output = OutBuffer::around_pos(&mut self.content, filled);
-            let hint = self.context.decompress_stream(&mut output, &mut input).map_err(fault_of)?;
+            let hint = context.decompress_stream(&mut output, &mut input).map_err(fault_of)?;
             filled = output.pos();
             if filled as u64 > limit {
                 return Err(Fault::ContentLimit { content: filled as u64, limit });
@@ -137,7 +182,7 @@ pub fn salvage_frame(stored: &[u8], limits: &Limits) -> Vec<u8> {
     let mut decoder = Decoder::new(*limits);
     // Fails at the missing end; what came out before stays.
     let _ = decoder.decode_in_steps(None, stored, limits.frame_content_bytes_max);
-    decoder.content
+    std::mem::take(&mut decoder.content)
 }
 
 impl std::fmt::Debug for Decoder {
@@ -146,25 +191,18 @@ impl std::fmt::Debug for Decoder {
     }
 }
 
+const UNTIL_DROPPED: &str = "present until the decoder is dropped";
+
 /// Compresses content into checksummed frames that state their content size.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Encoder {
-    context: CCtx<'static>,
+    level: i32,
 }
 
 impl Encoder {
     /// `level` is clamped to what Zstandard knows, see [`zstd_safe::min_c_level`].
     pub(crate) fn new(level: i32) -> Self {
-        let mut context = CCtx::create();
-        let level = level.clamp(zstd_safe::min_c_level(), zstd_safe::max_c_level());
-        for parameter in [
-            CParameter::CompressionLevel(level),
-            CParameter::ChecksumFlag(true),
-            CParameter::ContentSizeFlag(true),
-        ] {
-            let set = context.set_parameter(parameter);
-            debug_assert!(set.is_ok(), "clamped and boolean parameters are accepted");
-        }
-        Self { context }
+        Self { level: level.clamp(zstd_safe::min_c_level(), zstd_safe::max_c_level()) }
     }
 
     /// Appends one frame that holds `content` to `out`, whose first byte will stand at file offset `at`, and in which no
@@ -173,7 +211,7 @@ impl Encoder {
     ///
     /// # Errors
     /// [`Fault::ZeroSector`] if every level gives one; `out` is then as before.
-    pub(crate) fn encode_at(&mut self, at: u64, content: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
+    pub(crate) fn encode_at(self, at: u64, content: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
         let start = out.len();
         self.encode(content, out);
         for level in 1..=zstd_safe::max_c_level() {
@@ -192,20 +230,30 @@ impl Encoder {
     }
 
     /// Appends one frame that holds `content` to `out`.
-    pub(crate) fn encode(&mut self, content: &[u8], out: &mut Vec<u8>) {
+    pub(crate) fn encode(self, content: &[u8], out: &mut Vec<u8>) {
+        /// High levels take a hundred times as much: not worth keeping.
+        const CONTEXT_KEPT: usize = 4 << 20;
+        let mut context = ENCODERS.take().unwrap_or_else(CCtx::create);
+        let reset = context.reset(ResetDirective::SessionAndParameters);
+        debug_assert!(reset.is_ok(), "a context can always be reset");
+        for parameter in [
+            CParameter::CompressionLevel(self.level),
+            CParameter::ChecksumFlag(true),
+            CParameter::ContentSizeFlag(true),
+        ] {
+            let set = context.set_parameter(parameter);
+            debug_assert!(set.is_ok(), "clamped and boolean parameters are accepted");
+        }
         let start = out.len();
         out.reserve(zstd_safe::compress_bound(content.len()));
         let mut input = InBuffer::around(content);
         let mut output = OutBuffer::around_pos(out, start);
         let end = zstd_safe::zstd_sys::ZSTD_EndDirective::ZSTD_e_end;
-        let left = self.context.compress_stream2(&mut output, &mut input, end);
+        let left = context.compress_stream2(&mut output, &mut input, end);
         assert!(left == Ok(0), "compress_bound() leaves room for the whole frame: {left:?}");
-    }
-}
-
-impl std::fmt::Debug for Encoder {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Encoder").finish_non_exhaustive()
+        if context.sizeof() <= CONTEXT_KEPT {
+            ENCODERS.put(context);
+        }
     }
 }
 

@@ -40,9 +40,11 @@ enum Inner {
 #[derive(Debug)]
 struct CurrentLog {
     header: Header,
+    recovery: Recovery,
     decoder: RowDecoder,
     checks: Option<CurrentChecks>,
     place: RowPlace,
+    is_torn: bool,
     stopped: bool,
 }
 
@@ -96,13 +98,9 @@ impl Restore {
                 let decoder = RowDecoder::new(Generation::CURRENT, recovery).with_limits(*limits);
                 let checks = checks(&header);
                 let place = RowPlace { line: 1, offset: 0 };
-                Ok(Self(Inner::Current(Box::new(CurrentLog {
-                    header,
-                    decoder,
-                    checks,
-                    place,
-                    stopped: false,
-                }))))
+                let log =
+                    CurrentLog { header, recovery, decoder, checks, place, is_torn: false, stopped: false };
+                Ok(Self(Inner::Current(Box::new(log))))
             }
             Classified::MigrationRequired { stored, header } => {
                 let migration = Migration::new(&stored, recovery, limits).map_err(|fault| {
@@ -132,6 +130,18 @@ impl Restore {
         match &mut self.0 {
             Inner::Current(log) => log.push(line, sink),
             Inner::Older(log) => log.push(line, sink),
+        }
+    }
+
+    /// Bytes behind the last newline: half a row that an append left behind. Call it instead of a last
+    /// [`push`](Self::push).
+    ///
+    /// # Errors
+    /// Strict reading refuses them.
+    pub fn torn_tail(&mut self) -> Result<(), Refusal> {
+        match &mut self.0 {
+            Inner::Current(log) => log.torn_tail(),
+            Inner::Older(log) => log.migration.torn_tail(),
         }
     }
 
@@ -170,6 +180,16 @@ impl CurrentLog {
         Ok(if self.stopped { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     }
 
+    fn torn_tail(&mut self) -> Result<(), Refusal> {
+        self.is_torn = true;
+        if self.recovery == Recovery::Recoverable {
+            return Ok(());
+        }
+        let refusal =
+            Refusal::new(Stage::Decode, Code::CurrentRow).at_line(self.place.line.saturating_add(1));
+        Err(refusal.with(Detail::Rule("the last line has no newline")))
+    }
+
     fn finish(&self) -> Result<Restored, Refusal> {
         let cut = self.decoder.finish(&self.header);
         let inherited =
@@ -177,7 +197,7 @@ impl CurrentLog {
         if let Some(checks) = &self.checks {
             checks.finish(Origin::Stored)?;
         }
-        let is_prefix = self.decoder.issue().is_some();
+        let is_prefix = self.is_torn || self.decoder.issue().is_some();
         Ok(Restored { stored: Generation::CURRENT, events: self.decoder.events(), inherited, is_prefix })
     }
 }
@@ -362,6 +382,24 @@ mod tests {
         assert_eq!(strict(V1, &[message], Validation::Transformed), Ok(()));
         let surface = Err((Class::Unsupported, Code::SurfaceMetadata));
         assert_eq!(strict(V1, &[message], Validation::Current), surface);
+    }
+
+    #[test]
+    fn half_a_row_at_the_end_is_left_out_or_refused() {
+        for header in [V1, V2] {
+            for (recovery, kept) in [(Recovery::Recoverable, true), (Recovery::Strict, false)] {
+                let validation = Validation::Transformed;
+                let mut restore = Restore::new(header.as_bytes(), recovery, validation, &Limits::DEFAULT)
+                    .expect("a header");
+                let mut sink = |_: &TargetRow<'_>| ControlFlow::Continue(());
+                let _ = restore.push(NOTE.as_bytes(), &mut sink).expect("a row");
+                assert_eq!(restore.torn_tail().is_ok(), kept);
+                if kept {
+                    let restored = restore.finish(&mut sink).expect("a prefix");
+                    assert_eq!((restored.events, restored.is_prefix), (1, true));
+                }
+            }
+        }
     }
 
     #[test]

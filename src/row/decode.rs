@@ -184,15 +184,31 @@ impl RowDecoder {
         if let Some(issue) = self.issue {
             return self.drop(place, line, issue);
         }
-        match self.judge(line) {
-            Ok((row, marker)) => {
-                self.marker = marker.or(self.marker);
-                self.events = row.next_seq();
-                self.rows = self.rows.saturating_add(1);
-                Ok(Some(row))
-            }
+        let row = PhysicalRow::read(line, self.generation, self.check, &self.limits);
+        match row.and_then(|row| self.accept(row)) {
+            Ok(row) => Ok(Some(row)),
             Err(fault) => self.fail(place, line, fault),
         }
+    }
+
+    /// [`push`](Self::push) for a line that is known to be UTF-8, which is then not checked again.
+    ///
+    /// # Errors
+    /// As [`push`](Self::push).
+    #[inline]
+    pub fn push_str<'a>(
+        &mut self,
+        place: RowPlace,
+        line: &'a str,
+    ) -> Result<Option<PhysicalRow<'a>>, DecodeFault> {
+        if self.issue.is_none()
+            && let Ok(row) = PhysicalRow::read_str(line, self.generation, self.check, &self.limits)
+            && let Ok(row) = self.accept(row)
+        {
+            return Ok(Some(row));
+        }
+        // What is wrong is found again there, and named.
+        self.push(place, line.as_bytes())
     }
 
     #[cold]
@@ -220,10 +236,9 @@ impl RowDecoder {
         }
     }
 
-    /// The next row, and its seq if it marks the end of the inherited events.
+    /// Takes a row that was read, if it is the next one. Nothing changes if it is not.
     #[inline]
-    fn judge<'a>(&self, line: &'a [u8]) -> Result<(PhysicalRow<'a>, Option<Seq>), RowFault> {
-        let row = PhysicalRow::read(line, self.generation, self.check, &self.limits)?;
+    fn accept<'a>(&mut self, row: PhysicalRow<'a>) -> Result<PhysicalRow<'a>, RowFault> {
         let got = row.first_seq();
         if got.get() != self.events {
             let expected = Seq::new(self.events).unwrap_or(Seq::MAX);
@@ -232,18 +247,20 @@ impl RowDecoder {
                 false => RowFault::Repeat { expected, got },
             });
         }
-        let marker = match row {
-            PhysicalRow::Event(event) if !self.generation.has_chunk_events() => self.marked(&event)?,
-            _ => None,
-        };
-        Ok((row, marker))
+        if let PhysicalRow::Event(event) = &row
+            && event.is("session/end-seed")
+            && !self.generation.has_chunk_events()
+        {
+            self.marker = self.marked(event)?.or(self.marker);
+        }
+        self.events = row.next_seq();
+        self.rows = self.rows.saturating_add(1);
+        Ok(row)
     }
 
-    #[inline]
+    /// The seq of a `session/end-seed`, if it ends the inherited events.
+    #[cold]
     fn marked(&self, event: &Event<'_>) -> Result<Option<Seq>, RowFault> {
-        if !event.is("session/end-seed") {
-            return Ok(None);
-        }
         check_text(event.data(), &self.limits)?;
         let members = Members::of(event.data()).ok_or(RowFault::EndSeed)?;
         let inherited = Fields::collect(members, ["inherited"]).get("inherited") == Some("true");

@@ -2,7 +2,7 @@ use super::fault::{Member, RowFault};
 use super::fields::Fields;
 use super::lex::{self, Members, Opening};
 use super::range;
-use crate::json::{self, Str, SyntaxErrorKind};
+use crate::json::{self, Str};
 use crate::limits::Limits;
 use crate::units::{Seq, UnixMs};
 
@@ -66,7 +66,7 @@ impl<'a> Event<'a> {
             // `scan` allows itself three levels of brackets, the line's own included.
             Check::Full => {
                 limits.nesting_max >= 3
-                    && json::check(event.data.as_bytes(), limits.nesting_max.saturating_sub(1)).is_ok()
+                    && json::check_str(event.data, limits.nesting_max.saturating_sub(1)).is_ok()
             }
         };
         if sound { event.provenance_checked().ok() } else { None }
@@ -297,7 +297,7 @@ impl<'a> Suffix<'a> {
                     .take_while(|byte| matches!(byte, b'0'..=b'9' | b',' | b'[' | b']'))
                     .count();
                 let (rest, list) = body.split_at_checked(body.len().checked_sub(list)?)?;
-                json::check(list.as_bytes(), 2).ok()?;
+                json::check_str(list, 2).ok()?;
                 set(&mut self.source_event_seqs, list)?;
                 self.body = rest.strip_suffix(",\"sourceEventSeqs\":")?;
             }
@@ -325,7 +325,7 @@ fn replace_operation(body: &str) -> Option<(&str, &str)> {
     let brace = low.checked_add(memchr::memrchr(b'{', body.as_bytes().get(low..)?)?)?;
     let (rest, operation) = body.split_at_checked(brace)?;
     let rest = rest.strip_suffix(SURFACE_OP)?;
-    json::check(operation.as_bytes(), 1).is_ok().then_some((rest, operation))
+    json::check_str(operation, 1).is_ok().then_some((rest, operation))
 }
 
 fn set<T>(slot: &mut Option<T>, value: T) -> Option<()> {
@@ -383,11 +383,7 @@ pub(super) const MEMBERS: [&str; 7] =
 /// `line` as text, if it is UTF-8 and within its limit.
 #[inline]
 pub(super) fn text_of<'a>(line: &'a [u8], limits: &Limits) -> Result<&'a str, RowFault> {
-    // The newline is not part of `line` and counts.
-    let bytes = u64::try_from(line.len()).unwrap_or(u64::MAX).saturating_add(1);
-    if bytes > limits.row_bytes_max {
-        return Err(RowFault::TooLong { bytes, max: limits.row_bytes_max });
-    }
+    check_len(line.len(), limits)?;
     match simdutf8::basic::from_utf8(line) {
         Ok(text) => Ok(text),
         // The fast check does not say where.
@@ -405,12 +401,20 @@ pub fn one_line(row: &[u8]) -> Result<(), RowFault> {
     memchr::memchr(b'\n', row).map_or(Ok(()), |offset| Err(RowFault::LineFeed { offset }))
 }
 
+/// Succeeds when a line of `len` bytes is within its limit.
+#[inline]
+pub(super) fn check_len(len: usize, limits: &Limits) -> Result<(), RowFault> {
+    // The newline is not part of the line and counts.
+    let bytes = u64::try_from(len).unwrap_or(u64::MAX).saturating_add(1);
+    if bytes > limits.row_bytes_max {
+        return Err(RowFault::TooLong { bytes, max: limits.row_bytes_max });
+    }
+    Ok(())
+}
+
 /// Succeeds when `line` is one JSON value.
 pub(super) fn check_text(line: &str, limits: &Limits) -> Result<(), RowFault> {
-    json::check(line.as_bytes(), limits.nesting_max).map_err(|fault| match fault.kind {
-        SyntaxErrorKind::NotUtf8 => RowFault::NotUtf8 { offset: fault.offset },
-        _ => RowFault::NotJson(fault),
-    })
+    json::check_str(line, limits.nesting_max).map_err(RowFault::NotJson)
 }
 
 #[cfg(test)]

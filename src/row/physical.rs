@@ -1,4 +1,4 @@
-use super::event::{Check, Event, check_text, text_of};
+use super::event::{Check, Event, check_len, check_text, text_of};
 use super::fault::RowFault;
 use super::lex::{self, Members, Opening};
 use super::packed::{Packed, PackedKind};
@@ -38,6 +38,21 @@ impl<'a> PhysicalRow<'a> {
             }
             read => read,
         }
+    }
+
+    /// [`read`](Self::read) of a line that is known to be UTF-8. Does not look for a complete row behind half a one.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read), without [`RowFault::FusedRows`].
+    #[inline]
+    pub(crate) fn read_str(
+        text: &'a str,
+        generation: Generation,
+        check: Check,
+        limits: &Limits,
+    ) -> Result<Self, RowFault> {
+        check_len(text.len(), limits)?;
+        Self::read_text(text, generation, check, limits)
     }
 
     #[inline]

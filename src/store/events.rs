@@ -115,6 +115,12 @@ impl Checked {
         Self { next_seq: next, ..Self::default() }
     }
 
+    /// Makes room for `rows` more rows of `bytes` bytes in all, newlines included.
+    pub(crate) fn reserve(&mut self, bytes: usize, rows: usize) {
+        self.content.reserve(bytes);
+        self.marks.reserve(rows);
+    }
+
     /// Adds a row that was read.
     pub(crate) fn push(&mut self, row: &PhysicalRow<'_>) -> Result<(), CheckedFault> {
         self.push_parts(&[row.line().as_bytes()], row.first_seq(), row.next_seq(), row.last_time())

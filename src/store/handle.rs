@@ -313,7 +313,9 @@ impl FileHandle {
         Ok(())
     }
 
-    /// Makes every accepted append durable, and stores a session that has nothing but its header.
+    /// Makes the log durable up to where reading ends, and stores a session that has nothing but its header.
+    ///
+    /// That includes events that an earlier handle, in whatever process, accepted and did not live to sync.
     ///
     /// # Errors
     /// [`Error::HandleClosed`], [`Error::ReadOnly`], [`Error::Io`].
@@ -330,7 +332,7 @@ impl FileHandle {
         let write = write.as_mut().ok_or_else(|| self.read_only("flush"))?;
         match &mut write.appender {
             Some(appender) if appender.is_poisoned() => Err(self.poisoned()),
-            Some(appender) => appender.sync(),
+            Some(appender) => appender.flush(),
             None => self.publish(folder, write, &Checked::starting_at(0)),
         }
     }
@@ -371,6 +373,7 @@ impl FileHandle {
 
     fn check_rows(&self, next_seq: u64, rows: &[&[u8]]) -> Result<Checked> {
         let mut batch = Checked::starting_at(next_seq);
+        batch.reserve(rows.iter().map(|row| row.len().saturating_add(1)).sum(), rows.len());
         for (index, line) in rows.iter().enumerate() {
             let limits = &self.shared.options().limits;
             let row = one_line(line)

@@ -17,11 +17,11 @@ use crate::units::Generation;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReadMode {
-    /// Maps what is committed and synced, behind a guard against files that shrink; reads the rest.
+    /// Reads everything into buffers. No slower than maps, and needs no signal handler.
     #[default]
-    Map,
-    /// Reads everything into buffers: for hosts that want no signal handler.
     Read,
+    /// Maps what is committed and synced, behind a guard against files that shrink; reads the rest.
+    Map,
 }
 
 /// A log that is open for reading. Its identity and length are those of the moment it was opened.
@@ -36,7 +36,12 @@ pub struct LogFile {
     detected: Detected,
     limits: Limits,
     mode: ReadMode,
+    /// The file's first bytes: most header frames, and what every look at a log begins with.
+    head: Vec<u8>,
 }
+
+/// Bytes of a log's start that are read when it is opened, and of its end at least at each look there.
+const NEAR: usize = 4 << 10;
 
 impl LogFile {
     /// Opens the file at `path`, links not followed, and looks at its first frame.
@@ -47,10 +52,10 @@ impl LogFile {
     /// # Errors
     /// [`Error::Io`].
     pub fn open(disk: &Arc<dyn Disk>, path: &Path, limits: Limits, mode: ReadMode) -> Result<Self> {
-        let file = disk.open(path, Access::Read).map_err(Error::io(path, "opening"))?;
-        let stamp = file.stamp().map_err(Error::io(path, "looking at"))?;
+        let (file, stamp) = disk.open_stamped(path, Access::Read).map_err(Error::io(path, "opening"))?;
         let named = path.file_name().and_then(parse_log_name);
-        let detected = detect(&mut FileSource::new(&*file, stamp.size, 4 << 10));
+        let head = head_of(&*file, stamp.size);
+        let detected = detect(&mut FileSource::new(&*file, stamp.size, NEAR).with_head(&head));
         let encoding = match (detected, named) {
             (Detected::Encoding(encoding), _) => encoding,
             (Detected::Compressed, Some((_, encoding))) if encoding != Encoding::Plain => encoding,
@@ -59,7 +64,7 @@ impl LogFile {
             (_, None) => Encoding::Plain,
         };
         let path = path.to_path_buf();
-        Ok(Self { disk: Arc::clone(disk), path, file, stamp, encoding, named, detected, limits, mode })
+        Ok(Self { disk: Arc::clone(disk), path, file, stamp, encoding, named, detected, limits, mode, head })
     }
 
     /// Checks that the name, the bytes and the header's `generation` agree.
@@ -126,7 +131,8 @@ impl LogFile {
     /// # Errors
     /// [`Error::Io`].
     pub(crate) fn source(&self) -> Result<FileSource<'_>> {
-        let mut source = FileSource::new(&*self.file, self.stamp.size, FileSource::READ_AHEAD);
+        let mut source =
+            FileSource::new(&*self.file, self.stamp.size, FileSource::READ_AHEAD).with_head(&self.head);
         if self.mode == ReadMode::Map && self.encoding == Encoding::Indexed {
             let below = durable_hint(&mut self.probe_source());
             source.map_below(below).map_err(Error::io(&self.path, "mapping"))?;
@@ -136,7 +142,7 @@ impl LogFile {
 
     /// Bytes for single looks at both ends.
     pub(crate) fn probe_source(&self) -> FileSource<'_> {
-        FileSource::new(&*self.file, self.stamp.size, 4 << 10)
+        FileSource::new(&*self.file, self.stamp.size, NEAR).with_head(&self.head)
     }
 
     /// The stored bytes of `range`, in memory of their own.
@@ -190,4 +196,14 @@ impl LogFile {
     pub(crate) fn disk(&self) -> &Arc<dyn Disk> {
         &self.disk
     }
+}
+
+/// The first bytes of a file. Nothing if they cannot be read: whoever needs them tries again, and says why.
+fn head_of(file: &dyn DiskFile, len: u64) -> Vec<u8> {
+    let mut head = vec![0; usize::try_from(len).map_or(NEAR, |len| len.min(NEAR))];
+    let read = file.read_exact_at(0, &mut head);
+    if read.is_err() {
+        head.clear();
+    }
+    head
 }

@@ -5,9 +5,9 @@ use std::ops::ControlFlow;
 use super::events::Events;
 use super::log_file::LogFile;
 use super::restore::require_known;
-use super::scan::{Item, ScanOptions, scan_from};
+use super::scan::{Item, ScanOptions, scan_from_of};
 use super::snapshot::last_row;
-use crate::container::{Encoding, Last, probe};
+use crate::container::{Encoding, Last, probe, sealed_count};
 use crate::error::Result;
 use crate::row::{Check, Header};
 
@@ -24,7 +24,7 @@ pub(crate) fn read_range(log: &LogFile, from: u64, to: u64, events: &mut Events)
     let check = if log.encoding() == Encoding::Plain { Check::Full } else { Check::Envelope };
     let options = ScanOptions { check, ..ScanOptions::STRICT };
     let total = count_events(log);
-    let report = scan_from(log, options, from.min(total.unwrap_or(u64::MAX)), &mut |item| {
+    let report = scan_from_of(log, options, from.min(total.unwrap_or(u64::MAX)), total, &mut |item| {
         if let Item::Row { row, .. } = item {
             require_known(log, &row)?;
             events.push_row(&row, from, to);
@@ -42,14 +42,19 @@ pub(crate) fn read_range(log: &LogFile, from: u64, to: u64, events: &mut Events)
     Ok(total.unwrap_or(report.events))
 }
 
-/// Events of the log by its last row, where that is clear from behind.
+/// Events of the log as its end tells, where that is clear from behind.
+///
+/// Sure of it even if the last appends were not synced: a crash may have damaged what lies before the end, and then the
+/// log is shorter.
 pub(crate) fn count_events(log: &LogFile) -> Option<u64> {
-    let ends = probe(&mut log.probe_source(), log.encoding(), *log.limits()).ok()?;
+    let mut source = log.probe_source();
+    if log.encoding() == Encoding::Indexed {
+        return sealed_count(&mut source).ok().flatten();
+    }
+    let ends = probe(&mut source, log.encoding(), *log.limits()).ok()?;
     let header = Header::parse(ends.header.strip_suffix(b"\n")?, log.limits()).ok()?;
     match ends.last {
         Last::HeaderOnly => Some(0),
-        // A crash may have damaged what lies before the end, and then the log is shorter.
-        Last::Rows { .. } if ends.unproved > 0 => None,
         Last::Rows { lines, counted } => {
             let (events, _) = last_row(&lines, header.generation(), log.limits())?;
             (counted.is_none() || counted == Some(events)).then_some(events)

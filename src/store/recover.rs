@@ -54,7 +54,7 @@ pub fn recover(disk: &Arc<dyn Disk>, path: &Path, limits: Limits) -> Result<Reco
 /// # Errors
 /// As [`recover`], but for the lock and for writing.
 pub fn plan_recovery(disk: &Arc<dyn Disk>, path: &Path, limits: Limits) -> Result<Recovered> {
-    let log = LogFile::open(disk, path, limits, ReadMode::Map)?;
+    let log = LogFile::open(disk, path, limits, ReadMode::default())?;
     let report = scan(&log, ScanOptions::STRICT, &mut |_| Ok(ControlFlow::Continue(())))?;
     check_repairable(&log, &report)?;
     let tail = report.tail.filter(Tail::needs_repair);
@@ -68,7 +68,7 @@ pub fn plan_recovery(disk: &Arc<dyn Disk>, path: &Path, limits: Limits) -> Resul
 }
 
 fn recover_locked(disk: &Arc<dyn Disk>, path: &Path, limits: Limits) -> Result<Recovered> {
-    let log = LogFile::open(disk, path, limits, ReadMode::Map)?;
+    let log = LogFile::open(disk, path, limits, ReadMode::default())?;
     let (report, blocks) = scan_to_writer(&log, ScanOptions::STRICT, &mut |_| Ok(ControlFlow::Continue(())))?;
     check_repairable(&log, &report)?;
     let Some(tail) = report.tail.filter(Tail::needs_repair) else {

@@ -8,7 +8,7 @@ use super::events::Events;
 use super::lines::{LineEnd, each_line};
 use super::log_file::LogFile;
 use crate::error::{Error, Result, Unsupported};
-use crate::format::inventory::{Inventory, Kind};
+use crate::format::inventory::Inventory;
 use crate::format::{Restore, Restored, TargetRow, Validation};
 use crate::row::{PhysicalRow, Recovery};
 
@@ -62,20 +62,10 @@ pub fn restore(log: &LogFile, visit: &mut dyn FnMut(&TargetRow<'_>) -> ControlFl
 /// # Errors
 /// [`Error::FormatUnsupported`] with its type and seq.
 pub(crate) fn require_known(log: &LogFile, row: &PhysicalRow<'_>) -> Result<()> {
-    let PhysicalRow::Event(event) = row else { return Ok(()) };
-    let name = event.event_type();
-    let known = match name.as_plain() {
-        Some(name) => Kind::from_name(name),
-        None => Kind::from_name(&name.to_string_lossy()),
-    };
-    if event.is_ignorable() || known.is_some_and(|kind| Inventory::v2().has(kind)) {
-        return Ok(());
-    }
+    let Some(event) = Inventory::v2().unknown_event(row) else { return Ok(()) };
+    let event_type = super::layout::printable(&event.event_type().to_text());
     Err(Error::FormatUnsupported {
         path: log.path().to_path_buf(),
-        reason: Unsupported::EventType {
-            seq: event.seq().get(),
-            event_type: super::layout::printable(&name.to_text()),
-        },
+        reason: Unsupported::EventType { seq: event.seq().get(), event_type },
     })
 }

@@ -183,11 +183,22 @@ pub fn scan(log: &LogFile, options: ScanOptions, visit: Visit<'_>) -> Result<Rep
 /// # Errors
 /// As [`scan`].
 pub fn scan_from(log: &LogFile, options: ScanOptions, from: u64, visit: Visit<'_>) -> Result<Report> {
+    scan_from_of(log, options, from, None, visit)
+}
+
+/// [`scan_from`] of a log that is known to hold so many `events`: a place to start the search from, nothing more.
+pub(crate) fn scan_from_of(
+    log: &LogFile,
+    options: ScanOptions,
+    from: u64,
+    events: Option<u64>,
+    visit: Visit<'_>,
+) -> Result<Report> {
     if from == 0 {
         return scan(log, options, visit);
     }
     let mut source = log.source()?;
-    let Some((line, header, mut blocks)) = position(log, &mut source, from)? else {
+    let Some((line, header, mut blocks)) = position(log, &mut source, from, events)? else {
         return scan(log, options, visit);
     };
     let mut scan = Scan::new(log, options);
@@ -207,7 +218,12 @@ pub fn scan_from(log: &LogFile, options: ScanOptions, from: u64, visit: Visit<'_
 }
 
 /// The header, its line, and a reader that stands before event `from`; `None` where reading from the head is the way.
-fn position(log: &LogFile, source: &mut FileSource<'_>, from: u64) -> Result<Option<Position>> {
+fn position(
+    log: &LogFile,
+    source: &mut FileSource<'_>,
+    from: u64,
+    events: Option<u64>,
+) -> Result<Option<Position>> {
     let read = |error| Error::read(log.path(), 0, error);
     let Ok(line) = header_line(source, log.encoding(), *log.limits()) else { return Ok(None) };
     let Ok(header) = Header::parse(line.strip_suffix(b"\n").unwrap_or(&line), log.limits()) else {
@@ -217,7 +233,7 @@ fn position(log: &LogFile, source: &mut FileSource<'_>, from: u64) -> Result<Opt
         let row = PhysicalRow::read(line, header.generation(), Check::Envelope, log.limits());
         row.ok().map(|row| row.first_seq().get())
     };
-    let found = reader_at(source, log.encoding(), *log.limits(), from, &mut seq_of).map_err(read)?;
+    let found = reader_at(source, log.encoding(), *log.limits(), from, events, &mut seq_of).map_err(read)?;
     Ok(found.map(|blocks| (line, header, blocks)))
 }
 
@@ -362,14 +378,26 @@ impl<'l> Scan<'l> {
         self.report.content_bytes = self.report.content_bytes.saturating_add(block.content.len() as u64);
         self.frame = block.index;
         let events_before = self.report.events;
-        let mut text_at = block.content_start;
-        for line in Lines(block.content) {
+        // Once for all lines; where it fails, each line is looked at by itself.
+        let text = simdutf8::basic::from_utf8(block.content).ok();
+        let mut start = 0;
+        let ends = memchr::memchr_iter(b'\n', block.content).chain(
+            // Only damage leaves a last line without its newline.
+            block.content.last().filter(|&&last| last != b'\n').map(|_| block.content.len()),
+        );
+        for end in ends {
             self.line = self.line.saturating_add(1);
+            let text_at = block.content_start.saturating_add(start as u64);
             let file_at = if is_plain { text_at } else { block.start };
             let place = Place { line: self.line, block: block.index, file_at, text_at };
-            text_at = text_at.saturating_add(line.len() as u64).saturating_add(1);
-            let flow =
-                if block.index == 0 { self.header(line, visit)? } else { self.row(line, place, visit)? };
+            let line = block.content.get(start..end).unwrap_or_default();
+            let text = text.and_then(|text| text.get(start..end));
+            start = end.saturating_add(1);
+            let flow = if block.index == 0 {
+                self.header(line, visit)?
+            } else {
+                self.row(line, text, place, visit)?
+            };
             if flow.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
@@ -414,7 +442,14 @@ impl<'l> Scan<'l> {
         Ok(if readable { flow } else { ControlFlow::Break(()) })
     }
 
-    fn row(&mut self, line: &[u8], place: Place, visit: Visit<'_>) -> Result<ControlFlow<()>> {
+    /// `text` is the line, if it is known to be UTF-8.
+    fn row(
+        &mut self,
+        line: &[u8],
+        text: Option<&str>,
+        place: Place,
+        visit: Visit<'_>,
+    ) -> Result<ControlFlow<()>> {
         if self.is_opaque {
             self.report.rows = self.report.rows.saturating_add(1);
             return visit(Item::Opaque { line, place });
@@ -429,7 +464,11 @@ impl<'l> Scan<'l> {
         let row_place = RowPlace { line: place.line, offset: place.text_at };
         let is_clean = self.decoder.issue().is_none() && self.behind.is_none();
         if is_clean || (self.behind.is_none() && !self.issue_is_fatal) || self.options.lenient {
-            match self.decoder.push(row_place, line) {
+            let pushed = match text {
+                Some(text) => self.decoder.push_str(row_place, text),
+                None => self.decoder.push(row_place, line),
+            };
+            match pushed {
                 Ok(Some(row)) if is_clean => {
                     accept(&mut self.report, &row);
                     return visit(Item::Row { row, place });
@@ -684,22 +723,5 @@ impl Report {
             None => Unsupported::Newer { stored: newest, newest },
         };
         Error::FormatUnsupported { path, reason }
-    }
-}
-
-/// Lines of a text that ends with a newline, without their newlines.
-struct Lines<'a>(&'a [u8]);
-
-impl<'a> Iterator for Lines<'a> {
-    type Item = &'a [u8];
-
-    fn next(&mut self) -> Option<&'a [u8]> {
-        if self.0.is_empty() {
-            return None;
-        }
-        let end = memchr::memchr(b'\n', self.0).unwrap_or(self.0.len());
-        let (line, rest) = self.0.split_at_checked(end)?;
-        self.0 = rest.get(1..).unwrap_or_default();
-        Some(line)
     }
 }

@@ -225,6 +225,15 @@ fn a_torn_end_is_said_and_an_unreadable_stream_hides_nothing_else() {
 }
 
 #[test]
+fn an_event_that_must_be_understood_and_is_not_is_no_gap() {
+    let (root, path) = session();
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replace("turn/start", "acme/start")).unwrap();
+    let refused = root.run(&["timeline", "s"]).expect(1).says("acme/start").says("upgrade");
+    assert!(refused.stdout.is_empty());
+}
+
+#[test]
 fn a_session_without_attempts_has_an_empty_timeline() {
     let root = Root::new();
     root.session("s", "indexed", 3);

@@ -1,5 +1,6 @@
 //! 05, "Call by call": each run of the table, made with the crate on a disk that writes its calls down.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -56,8 +57,18 @@ fn row(seq: u64, filling: &str) -> String {
 /// One event of half a sector, which no compressor makes much smaller.
 fn append(handle: &FileHandle) -> Result<()> {
     let seq = handle.next_seq().expect("it writes");
-    let noise: String = (1..30).map(|word| format!("{:x}", (seq + word).wrapping_mul(0x9e37_79b9))).collect();
-    handle.append(&[row(seq, &noise).as_bytes()])
+    handle.append(&[row(seq, &noise(seq, 240)).as_bytes()])
+}
+
+/// Letters that no compressor makes much fewer.
+fn noise(seq: u64, len: usize) -> String {
+    let mut state = seq + 1;
+    let mut text = String::new();
+    while text.len() < len {
+        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        text.push_str(&format!("{:x}", state >> 20));
+    }
+    text
 }
 
 /// A disk with the log of `appends` events, all of it durable, and nobody who has it open.
@@ -111,6 +122,14 @@ fn run(what: &str, encoding: Encoding) -> FaultDisk {
             other => panic!("{other}"),
         }
         append(&create(&disk, encoding, Durability::Sync)).expect("it is stored");
+        return disk;
+    }
+    if what == "first append of a session, of 200 KiB" {
+        let disk = FaultDisk::new();
+        disk.plant_dir(project_folder());
+        let rows: Vec<String> = (0..100).map(|seq| row(seq, &noise(seq, 2000))).collect();
+        let rows: Vec<&[u8]> = rows.iter().map(String::as_bytes).collect();
+        create(&disk, encoding, Durability::Sync).append(&rows).expect("it is stored");
         return disk;
     }
     let disk = match what {
@@ -204,15 +223,22 @@ fn second(what: &str, encoding: Encoding) -> FaultDisk {
     disk
 }
 
-/// The changing calls of a trace in the words of the table. Locks are freed when handles are dropped, which is no part of a
-/// run, unless it is a recovery.
+/// The changing calls of a trace in the words of the table.
 fn words(trace: &[Op]) -> Vec<String> {
-    let mut is_log = false;
-    trace.iter().filter(|op| op.kind.is_change()).map(|op| word(op, &mut is_log)).collect()
+    // The disk goes on calling a log by the name that it was created under.
+    let mut drafts = BTreeSet::new();
+    let mut word_of = |op: &Op| {
+        match op.kind {
+            OpKind::CreateNew => drafts.insert(op.path.clone()),
+            OpKind::Link => drafts.remove(&op.path),
+            _ => false,
+        };
+        word(op, op.kind == OpKind::RemoveFile || drafts.contains(&op.path))
+    };
+    trace.iter().filter(|op| op.kind.is_change()).map(&mut word_of).collect()
 }
 
-/// `is_log`: the file that was created under a temporary name is the log by now, though the disk goes on calling it by that.
-fn word(op: &Op, is_log: &mut bool) -> String {
+fn word(op: &Op, is_draft: bool) -> String {
     let verb = match op.kind {
         OpKind::CreateDir => "make",
         OpKind::SyncDir | OpKind::SyncAll => "sync",
@@ -229,13 +255,12 @@ fn word(op: &Op, is_log: &mut bool) -> String {
     };
     let path = op.to.as_ref().unwrap_or(&op.path);
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    *is_log |= op.kind == OpKind::SyncData || (op.kind == OpKind::Append && op.offset > 0);
     let thing = match () {
         () if path == Path::new(ROOT) => "root",
         () if *path == project_folder() => "project",
         () if *path == session_folder() => "session",
         () if Path::new(ROOT).starts_with(path) => "above",
-        () if name.ends_with(".tmp") && !*is_log => "draft",
+        () if name.ends_with(".tmp") && is_draft => "draft",
         () if name.contains(".torn-") => "aside",
         () => "log",
     };

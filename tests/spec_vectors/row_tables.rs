@@ -2,7 +2,9 @@
 
 use seslog::json::{Tape, Text};
 use seslog::limits::Limits;
-use seslog::row::{Header, HeaderFault, Packed, Recovery, RowDecoder, RowFault, RowPlace, Seeding, range};
+use seslog::row::{
+    DecodeCause, Header, HeaderFault, Packed, Recovery, RowDecoder, RowFault, RowPlace, Seeding, range,
+};
 use seslog::units::{Generation, Seq, UnixMs};
 
 use crate::markdown::{Doc, code};
@@ -189,6 +191,9 @@ fn rows_of_the_table_are_recovered_or_refused_so() {
                 }
             }
             let found = match failed {
+                Some(fault) if fault.cause == DecodeCause::Refused => {
+                    format!("refused: line {}", fault.issue.place.line)
+                }
                 Some(fault) => {
                     let proof = fault.proof.expect("a recoverable read fails by evidence");
                     format!("fails: line {}, evidence line {}", fault.issue.place.line, proof.line)

@@ -87,6 +87,46 @@ fn jumps_are_those_of_the_table_and_of_the_code() {
     }
 }
 
+/// Trailers that "Seeking" in 01 reads from trailer `n` to find the last one that holds, which is `sought`.
+fn steps(n: u64, sought: u64) -> u32 {
+    if sought == n {
+        return 1;
+    }
+    let (mut above, mut below, mut read) = (n, None, 1);
+    while below != Some(above - 1) {
+        let skipped = jump(above);
+        let next = if below.is_none_or(|below| skipped > below) { skipped } else { above - 1 };
+        read += 1;
+        if next > sought {
+            above = next;
+        } else {
+            below = Some(next);
+        }
+    }
+    assert_eq!(below, Some(sought), "from {n}");
+    read
+}
+
+#[test]
+fn a_seek_reads_no_more_trailers_than_the_text_says() {
+    let most = |n: u64| 3 * (n + 1).ilog2() + 1;
+    for n in 1..300 {
+        for sought in 0..=n {
+            assert!(steps(n, sought) <= most(n), "{n} to {sought}: {}", steps(n, sought));
+        }
+    }
+    for n in [65_534, 65_535, 999_999, 1_000_000] {
+        assert!((0..n).step_by(997).all(|sought| steps(n, sought) <= most(n)), "{n}");
+    }
+    let text = std::fs::read_to_string(crate::markdown::folder().join("03-trailer.md")).unwrap();
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let stated = format!(
+        "3 x floor(log2(n + 1)) + 1 trailers, n itself and failed looks included: {} among a million",
+        most(1_000_000)
+    );
+    assert!(words.join(" ").contains(&stated), "{stated}");
+}
+
 /// The fault of the first segment, or at the end, that reading gives.
 fn fault_of(bytes: &[u8]) -> Fault {
     let mut source = bytes;

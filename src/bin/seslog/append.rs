@@ -5,6 +5,7 @@ use std::io::{self, BufRead, Read as _};
 use std::sync::Arc;
 
 use seslog::Error;
+use seslog::format::inventory::Inventory;
 use seslog::row::{Draft, RowFault};
 use seslog::store::layout::printable;
 use seslog::store::{Durability, FileHandle, FileStore, StoreOptions};
@@ -16,7 +17,6 @@ use crate::new::now;
 use crate::out::{Out, counted, talk};
 use crate::root::{LIMITS, Root};
 use crate::target::Target;
-use crate::vocabulary::is_known;
 
 /// Appends rows from stdin, one JSON object a line. "seq" and "time" may be left out and are filled in.
 ///
@@ -197,7 +197,7 @@ impl Batch {
     fn push(&mut self, line: &[u8], number: u64, next_seq: u64) -> Result<(), Failure> {
         let bad = |fault: RowFault| bad_row(number, fault);
         let draft = Draft::parse(line, &LIMITS).map_err(bad)?;
-        if !draft.is_ignorable() && !is_known(Generation::CURRENT, draft.event_type()) {
+        if !draft.is_ignorable() && !Inventory::of(Generation::CURRENT).knows(draft.event_type()) {
             // Stored, it would keep every later reader from interpreting the log.
             let name = printable(&draft.event_type().to_text());
             return Err(Failure::new(

@@ -6,7 +6,9 @@ use clap::{Parser, Subcommand};
 
 use crate::failure::Done;
 use crate::root::Root;
-use crate::{append, cat, convert, demo, import, ls, migrate, new, recover, stat, timeline, verify};
+use crate::{
+    append, cat, convert, demo, fork, import, ls, messages, migrate, new, recover, stat, timeline, verify,
+};
 
 /// Lists, reads, checks and repairs the event logs of AI-agent sessions.
 #[derive(Debug, Parser)]
@@ -41,7 +43,9 @@ enum Verb {
     Import(import::Args),
     Convert(convert::Args),
     Migrate(migrate::Args),
+    Messages(messages::Args),
     Timeline(timeline::Args),
+    Fork(fork::Args),
     /// The writer that `demo` kills.
     #[command(hide = true)]
     DemoWriter(demo::WriterArgs),
@@ -64,6 +68,8 @@ pub(crate) fn run() -> Done {
         Verb::Import(args) => import::run(&root()?, &args),
         Verb::Convert(args) => convert::run(&root()?, &args),
         Verb::Migrate(args) => migrate::run(&args),
+        Verb::Messages(args) => messages::run(&root()?, &args),
+        Verb::Fork(args) => fork::run(&root()?, &args),
         Verb::Timeline(args) => timeline::run(&root()?, &args),
     }
 }

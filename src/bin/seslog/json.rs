@@ -53,6 +53,12 @@ impl Object {
         self
     }
 
+    /// JSON text, as it is.
+    pub(crate) fn json(&mut self, name: &str, value: &str) -> &mut Self {
+        self.name(name).extend_from_slice(value.as_bytes());
+        self
+    }
+
     /// A number with a fraction.
     pub(crate) fn real(&mut self, name: &str, value: f64) -> &mut Self {
         write_number(self.name(name), value);

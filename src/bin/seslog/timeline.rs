@@ -5,16 +5,17 @@ use std::ffi::OsString;
 use std::ops::ControlFlow;
 
 use seslog::json::{Tape, Text};
-use seslog::row::{Check, Event, Header};
+use seslog::row::Event;
 use seslog::store::LogFile;
 use seslog::store::layout::printable;
 use seslog::stream::{
     AssistantMessage, ChunkKind, Settlement, SettlementKind, StreamFault, StreamReader, Timing, Usage,
 };
+use seslog::units::UnixMs;
 
 use crate::bar::{Bar, Blocks};
 use crate::current;
-use crate::failure::{Done, Failure, Outcome, chain, next_step};
+use crate::failure::{Done, Failure, Outcome};
 use crate::json::Object;
 use crate::out::{Align, Out, Table, counted, human_duration, human_time, talk};
 use crate::progress::Progress;
@@ -38,12 +39,7 @@ pub(crate) struct Args {
 /// Shows the attempts of the session that `args` name.
 pub(crate) fn run(root: &Root, args: &Args) -> Done {
     let target = Target::resolve(root, &args.target)?;
-    let log = target.open(root)?;
-    log.check_encoding()?;
-    if let Ok(header) = Header::parse(&log.header_line()?, log.limits()) {
-        log.check_name(header.generation())?;
-        target.check_place(root, &header)?;
-    }
+    let log = current::open(root, &target)?;
     let mut reader = Reader { log: &log, steps: HashMap::new(), attempts: Vec::new(), unread: 0 };
     let mut progress = Progress::new(1, log.stamp().size, false);
     let (report, _) = current::rows(&log, &mut progress, &mut |line| reader.row(line))?;
@@ -60,16 +56,12 @@ pub(crate) fn run(root: &Root, args: &Args) -> Done {
     if attempts.is_empty() && !args.json {
         talk::note(&format!("{}: no model attempts", log.path().display()));
     }
-    let end = report.end_error(&log);
-    if let Some(error) = &end {
-        talk::warning(&chain(error));
-        next_step(error).into_iter().for_each(|step| talk::next(&step));
-    }
+    let is_torn = current::tell_end(&log, &report);
     if unread > 0 {
         let attempts = counted(unread, "attempt is", "attempts are");
         talk::warning(&format!("{attempts} shown without what its stream says"));
     }
-    Ok(Outcome::marred_if(end.is_some() || unread > 0))
+    Ok(Outcome::marred_if(is_torn || unread > 0))
 }
 
 /// One attempt.
@@ -103,9 +95,7 @@ struct Reader<'l> {
 
 impl Reader<'_> {
     fn row(&mut self, line: &[u8]) -> Result<ControlFlow<()>, Failure> {
-        let event = Event::read(line, Check::Envelope, &LIMITS).map_err(|fault| {
-            Failure::new(format!("a converted row is none: {fault}"), "report this as a bug")
-        })?;
+        let event = current::event(self.log, line)?;
         let kind = event.event_type().as_plain().and_then(SettlementKind::of_event);
         if let Some(kind) = kind {
             self.settlement(&event, kind)?;
@@ -191,8 +181,7 @@ impl Attempt {
 
     /// Milliseconds from the first chunk to the first token, and to the last chunk; negative where the clock stepped back.
     fn spans(&self) -> (Option<i64>, Option<i64>) {
-        let since_first =
-            |time: Option<seslog::units::UnixMs>| Some(time?.get().saturating_sub(self.timing.first?.get()));
+        let since_first = |time: Option<UnixMs>| Some(time?.get().saturating_sub(self.timing.first?.get()));
         (since_first(self.timing.first_token), since_first(self.timing.last))
     }
 
@@ -221,9 +210,9 @@ impl Attempt {
         let numbers = [
             ("time", Some(self.time)),
             ("stepTime", self.step_time),
-            ("startTime", timing.first.map(seslog::units::UnixMs::get)),
-            ("firstTokenTime", timing.first_token.map(seslog::units::UnixMs::get)),
-            ("endTime", timing.last.map(seslog::units::UnixMs::get)),
+            ("startTime", timing.first.map(UnixMs::get)),
+            ("firstTokenTime", timing.first_token.map(UnixMs::get)),
+            ("endTime", timing.last.map(UnixMs::get)),
             ("firstTokenMs", first_token_ms),
             ("firstTokenSinceStepMs", self.since_step()),
             ("durationMs", duration_ms),

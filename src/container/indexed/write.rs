@@ -44,7 +44,7 @@ impl IndexedWriter {
         level: i32,
         out: &mut Vec<u8>,
     ) -> Result<Self, Fault> {
-        let mut encoder = Encoder::new(level);
+        let encoder = Encoder::new(level);
         let start = out.len();
         encoder.encode(header, out);
         let body = out.get(start..).unwrap_or_default();

@@ -23,7 +23,9 @@ use std::sync::LazyLock;
 
 use self::notation::{Form, Schema};
 use self::program::{CheckId, CompileError, Compiler, Program};
-use crate::json::Node;
+use crate::json::{Node, Str};
+use crate::row::{self, PhysicalRow};
+use crate::units::Generation;
 
 pub use self::mismatch::Mismatch;
 pub use self::program::Place;
@@ -78,6 +80,12 @@ pub enum ReferenceForm {
 }
 
 impl Inventory {
+    /// The inventory of a generation; that of the newest that this build knows for later ones.
+    #[must_use]
+    pub fn of(generation: Generation) -> &'static Self {
+        if generation.has_chunk_events() { Self::v1() } else { Self::v2() }
+    }
+
     /// The inventory that v0 and v1 share; where they differ, [`Place::generation`] decides.
     #[must_use]
     pub fn v1() -> &'static Self {
@@ -94,6 +102,24 @@ impl Inventory {
     #[must_use]
     pub fn has(&self, kind: Kind) -> bool {
         self.event(kind).is_some()
+    }
+
+    /// Whether the generation has an event type of this name.
+    #[must_use]
+    pub fn knows(&self, name: Str<'_>) -> bool {
+        let kind = match name.as_plain() {
+            Some(name) => Kind::from_name(name),
+            None => Kind::from_name(&name.to_string_lossy()),
+        };
+        kind.is_some_and(|kind| self.has(kind))
+    }
+
+    /// The event of `row` that a reader has to understand and this build does not, if there is one: of a type that the
+    /// generation lacks, and not marked as ignorable. Packed rows are of known types by definition.
+    #[must_use]
+    pub fn unknown_event<'r>(&self, row: &PhysicalRow<'r>) -> Option<row::Event<'r>> {
+        let PhysicalRow::Event(event) = row else { return None };
+        (!event.is_ignorable() && !self.knows(event.event_type())).then_some(*event)
     }
 
     /// Checks the payload of one event: exact members, forms, bounds and rules. Time linear in `data`.
@@ -210,6 +236,8 @@ fn member_form<'s>(name: &str, form: &'s Form, schemas: &[&'s Schema]) -> Option
 mod tests {
     use super::*;
     use crate::json::Tape;
+    use crate::limits::Limits;
+    use crate::row::Check;
     use crate::session::Profile;
     use crate::units::Generation;
 
@@ -254,6 +282,23 @@ mod tests {
             assert_eq!(Inventory::v2().has(*kind), *kind != Kind::AssistantChunk, "{}", kind.name());
         }
         assert!(Kind::ALL.is_sorted_by_key(|kind| kind.name()));
+    }
+
+    #[test]
+    fn an_unknown_event_is_one_that_may_not_be_ignored() {
+        let unknown = |generation, row: &str| {
+            let row = PhysicalRow::read(row.as_bytes(), generation, Check::Full, &Limits::DEFAULT);
+            let event = Inventory::of(generation).unknown_event(&row.expect("a row"));
+            event.map(|event| event.seq().get())
+        };
+        let row =
+            |name: &str, more: &str| format!(r#"{{"type":"{name}","seq":4,"time":5,"data":{{}}{more}}}"#);
+        assert_eq!(unknown(Generation::V2, &row("turn/start", "")), None);
+        assert_eq!(unknown(Generation::V2, &row("turn\\/start", "")), None, "however it is spelled");
+        assert_eq!(unknown(Generation::V2, &row("acme/x", "")), Some(4));
+        assert_eq!(unknown(Generation::V2, &row("acme/x", r#","ignorable":true"#)), None);
+        assert_eq!(unknown(Generation::V2, &row("assistant/chunk", "")), Some(4));
+        assert_eq!(unknown(Generation::V1, &row("assistant/attempt", "")), Some(4));
     }
 
     #[test]
