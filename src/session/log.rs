@@ -79,7 +79,8 @@ impl Log {
     /// A row that is longer than 2 GiB is [`RowFault::TooLong`] whatever the limits.
     ///
     /// # Errors
-    /// [`RowFault::LineFeed`], what [`Event::read`] refuses, and [`RowFault::Gap`] or [`RowFault::Repeat`] for a seq that is not the next one.
+    /// [`RowFault::LineFeed`], what [`Event::read`] refuses, and [`RowFault::Gap`] or [`RowFault::Repeat`] for a seq that is
+    /// not the next one.
     pub fn push(&mut self, row: &[u8], check: Check, limits: &Limits) -> Result<(), RowFault> {
         one_line(row)?;
         let event = Event::read(row, check, limits)?;
