@@ -10,6 +10,7 @@
 //! | [`container`] | bytes: frames, trailers, lines, files, torn tails | JSON, sessions |
 //! | [`row`] | one line as a borrowed row | files |
 //! | [`stream`] | assistant streams inside their settlements | rows, files |
+//! | [`session`] | the logical log: surface, messages, forks, live sessions | inventories, files |
 //! | [`format`](mod@format) | generations, their inventories, migrations | where files live |
 //! | [`store`] | sessions: create, open, stat, list; publication, locks, repair | screens |
 //!

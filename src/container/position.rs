@@ -6,7 +6,7 @@ use super::Encoding;
 use super::fault::{Fault, ReadError};
 use super::frame;
 use super::framed::FramedReader;
-use super::indexed::{IndexedReader, Walk, last_trailer};
+use super::indexed::{Hop, IndexedReader, Walk, last_trailer};
 use super::plain::PlainReader;
 use super::read::BlockReader;
 use super::source::Source;
@@ -50,10 +50,15 @@ type Found = Result<Option<Box<dyn BlockReader>>, ReadError>;
 fn indexed(source: &mut dyn Source, limits: Limits, seq: u64) -> Found {
     let (walk, _) = Walk::start(source)?;
     let Some(last) = last_trailer(source, walk.id())? else { return Ok(None) };
-    // Behind that only a walk tells where the log ends.
+    // Behind that only a walk tells where the log ends. It needs no decompression up to the event.
     let Some(durable) = last.durable(source, walk.id())? else { return Ok(None) };
     let before = durable.before(source, walk.id(), seq)?;
-    Ok(Some(Box::new(IndexedReader::behind(walk.id(), before, limits))))
+    let mut walk = Walk::behind(walk.id(), before.trailer, before.end);
+    let mut found = before;
+    while walk.step(source).is_ok() && walk.previous().next_seq <= seq {
+        found = Hop { trailer: *walk.previous(), end: walk.end() };
+    }
+    Ok(Some(Box::new(IndexedReader::behind(walk.id(), found, limits))))
 }
 
 fn framed(

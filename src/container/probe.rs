@@ -92,13 +92,13 @@ pub fn header_line(
 /// Events of an indexed log by its last trailer, if the log is whole as far as a look from behind tells.
 ///
 /// What [`probe`] proves, but for the rows that the last trailer counts: nothing is decompressed. For seeking, not for what a
-/// person is told.
+/// person is told. Reads as far back as it takes to be sure that no crash damaged what lies before the end.
 ///
 /// # Errors
 /// The fault of the header's segment.
-pub fn sealed_count(source: &mut dyn Source) -> Result<Option<u64>, ReadError> {
+pub(crate) fn sealed_count(source: &mut dyn Source) -> Result<Option<u64>, ReadError> {
     let (walk, _) = Walk::start(source)?;
-    Ok(match prove_end(source, &walk) {
+    Ok(match prove_end(source, &walk, u64::MAX) {
         Ok(End::HeaderOnly) => Some(0),
         Ok(End::Segment { counted, unproved: 0, .. }) => Some(counted),
         _ => None,
@@ -110,7 +110,7 @@ fn indexed(source: &mut dyn Source, limits: Limits) -> Result<Probe, ReadError> 
     let mut decoder = Decoder::new(limits);
     let frame = first.frame.ok_or(ReadError::bad(0, Fault::HeaderLine))?;
     let header = decode(source, &mut decoder, &frame, true, limits)?.to_vec();
-    let (last, unproved) = match prove_end(source, &walk) {
+    let (last, unproved) = match prove_end(source, &walk, FAR) {
         Ok(End::HeaderOnly) => (Last::HeaderOnly, 0),
         Ok(End::Segment { frame, counted, unproved }) => {
             let lines = decode(source, &mut decoder, &frame, false, limits);
@@ -138,7 +138,8 @@ enum End {
     Unclear,
 }
 
-fn prove_end(source: &mut dyn Source, walk: &Walk) -> Result<End, ReadError> {
+/// `reach`: how many bytes before the last record are walked where no sync is known to have covered them.
+fn prove_end(source: &mut dyn Source, walk: &Walk, reach: u64) -> Result<End, ReadError> {
     // One read fetches the last trailer and, mostly, the body before it.
     let near = source.size().saturating_sub(walk.end()).min(NEAR);
     source.get(source.size().saturating_sub(near), usize::try_from(near).unwrap_or(0))?;
@@ -177,7 +178,7 @@ fn prove_end(source: &mut dyn Source, walk: &Walk) -> Result<End, ReadError> {
     let durable = last.trailer.durable_boundary(last.end).unwrap_or(0);
     let unproved = match start.saturating_sub(durable) {
         0 => 0,
-        gap if gap > FAR => gap,
+        gap if gap > reach => gap,
         _ if !is_chained(source, walk, last, durable)? => return Ok(End::Unclear),
         _ => 0,
     };

@@ -2,6 +2,7 @@
 //!
 //! Spec: `format-spec/04-rows.md`, "Closing an interrupted turn".
 
+use super::log::Log;
 use crate::json::{Node, Tape, Text, write_i64, write_string, write_text, write_u64};
 use crate::row::Event;
 
@@ -38,6 +39,14 @@ struct PendingCall {
 }
 
 impl OpenTurn {
+    /// What is open at the end of `log`. Time O(bytes of what opens or closes something).
+    #[must_use]
+    pub fn of(log: &Log) -> Self {
+        let mut open = Self::default();
+        log.iter().for_each(|event| open.push(&event));
+        open
+    }
+
     /// Takes the next event of the log.
     pub fn push(&mut self, event: &Event<'_>) {
         self.last = Some((event.seq().get(), event.time().get()));

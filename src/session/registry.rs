@@ -322,7 +322,7 @@ impl Attachment {
     /// all hear that it was disposed.
     ///
     /// Does nothing the second time, and never touches a later session of the same id. While listeners are being called for
-    /// this session, it waits until they return.
+    /// this session, it returns at once and the stay ends when they have returned.
     pub fn detach(&self) {
         {
             let mut state = self.0.state.lock();

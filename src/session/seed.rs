@@ -3,11 +3,11 @@
 use super::intake::{Demands, EventFault, Intake};
 use super::kind::Kind;
 use super::log::Log;
-use super::profile::CutForm;
+use super::profile::{CutForm, Profile};
 use super::request::RequestHeader;
 use super::settings::{Admission, Settings};
 use crate::json::{Node, Tape};
-use crate::row::{Check, Event, Header, NewEvent, Seeding};
+use crate::row::{Check, Event, Header, NewEvent, RowFault, Seeding};
 use crate::units::{Generation, Seq};
 
 /// Why a session cannot start so.
@@ -160,7 +160,11 @@ impl Start {
                     start.request = RequestHeader::read(&event, &mut tape).or(start.request)
                 }
                 Some(Kind::RequestContext) => start.context = Some(index),
-                Some(Kind::SessionEndSeed) if is_tagged(&event, &mut tape) => marked = Some(index),
+                Some(Kind::SessionEndSeed) => {
+                    let is_tagged = read_marker(&event, &mut tape, settings.profile())
+                        .map_err(|fault| CreateFault::Event { index, fault })?;
+                    marked = if is_tagged { Some(index) } else { marked };
+                }
                 _ => {}
             }
             last_kind = admitted.kind;
@@ -252,7 +256,11 @@ fn check_marker(
     if agrees { Ok(()) } else { Err(CreateFault::Marker { marked }) }
 }
 
-fn is_tagged(event: &Event<'_>, tape: &mut Tape) -> bool {
-    let data = tape.parse(event.data().as_bytes(), u32::MAX).ok();
-    data.and_then(|data| data.get("inherited")).and_then(Node::as_bool) == Some(true)
+/// Whether a `session/end-seed` is marked as the end of what is inherited.
+fn read_marker(event: &Event<'_>, tape: &mut Tape, profile: &Profile) -> Result<bool, EventFault> {
+    let data = tape.parse(event.data().as_bytes(), u32::MAX).map_err(RowFault::NotJson)?;
+    if profile.cut() == CutForm::Marked && data.members().is_none() {
+        return Err(RowFault::EndSeed.into());
+    }
+    Ok(data.get("inherited").and_then(Node::as_bool) == Some(true))
 }

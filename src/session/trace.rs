@@ -160,3 +160,121 @@ fn text(data: Option<Node<'_>>, member: &str) -> Option<Text> {
 fn ensure(holds: bool, fault: TraceFault) -> Result<(), TraceFault> {
     if holds { Ok(()) } else { Err(fault) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::Limits;
+    use crate::row::Check;
+    use crate::units::Generation;
+
+    fn trace(events: &[(&str, &str)]) -> Vec<Result<(), TraceFault>> {
+        let mut trace = Trace::new(Profile::of(Generation::V2).unwrap());
+        let rows = events.iter().zip(0..).map(|((name, rest), seq)| {
+            let end = if rest.ends_with('}') { "" } else { "}}" };
+            format!(r#"{{"type":"{name}","seq":{seq},"time":0,"data":{{{rest}{end}"#)
+        });
+        rows.map(|row| trace.push(&Event::read(row.as_bytes(), Check::Full, &Limits::DEFAULT).unwrap()))
+            .collect()
+    }
+
+    const TURN: &str = r#""turn":1"#;
+    const STEP: &str = r#""turn":1,"step":1"#;
+    const CALL: &str = r#""turn":1,"step":1,"callId":"c""#;
+    const RESULT: &str = r#""turn":1,"step":1,"message":{"source":{"callId":"c"},"content":[{"isError":true}]}},"surfaceOp":"append"}"#;
+
+    fn not_started() -> String {
+        RESULT.replace(r#"]}},"#, r#"]},"error":{"code":"TOOL_NOT_STARTED"}},"#)
+    }
+
+    #[test]
+    fn a_session_in_order_has_no_fault() {
+        let not_started = not_started();
+        let replaced = r#""turn":7},"surfaceOp":{"op":"replace","start":0,"end":0}}"#;
+        let said = trace(&[
+            ("user/message", r#""id":"u""#),
+            ("turn/start", TURN),
+            ("request/header", ""),
+            ("step/start", STEP),
+            ("assistant/attempt", STEP),
+            ("assistant/message", STEP),
+            ("tool/call", CALL),
+            ("tool/result", RESULT),
+            ("tool/result", &not_started),
+            ("step/end", STEP),
+            ("step/start", r#""turn":1,"step":2"#),
+            ("step/end", r#""turn":1,"step":2"#),
+            ("tool/result", replaced),
+            ("turn/end", TURN),
+            ("session/end-seed", ""),
+            ("turn/start", r#""turn":2"#),
+            ("step/start", r#""turn":2,"step":1"#),
+            ("of/a-plugin", r#""turn":9"#),
+        ]);
+        assert!(said.iter().all(Result::is_ok), "{said:?}");
+    }
+
+    #[test]
+    fn each_fault_is_found_and_changes_nothing() {
+        use TraceFault as F;
+        let said = trace(&[
+            ("turn/start", r#""turn":2"#),
+            ("request/context", ""),
+            ("step/start", STEP),
+            ("turn/start", TURN),
+            ("turn/start", r#""turn":2"#),
+            ("turn/end", r#""turn":2"#),
+            ("tool/call", CALL),
+            ("step/start", r#""turn":1,"step":2"#),
+            ("step/start", STEP),
+            ("step/start", r#""turn":1,"step":2"#),
+            ("turn/end", TURN),
+            ("assistant/message", r#""turn":1,"step":2"#),
+            ("tool/result", RESULT),
+            ("tool/call", CALL),
+            ("tool/result", RESULT),
+            ("tool/result", RESULT),
+            ("step/end", STEP),
+            ("turn/end", TURN),
+            ("turn/start", TURN),
+        ]);
+        let faults: Vec<_> = said.into_iter().map(Result::err).collect();
+        assert_eq!(
+            faults,
+            [
+                Some(F::TurnNumber),
+                Some(F::NotInTurn),
+                Some(F::NotInTurn),
+                None,
+                Some(F::NestedTurn),
+                Some(F::NotInTurn),
+                Some(F::NotInStep),
+                Some(F::StepNumber),
+                None,
+                Some(F::OpenStep),
+                Some(F::OpenStep),
+                Some(F::NotInStep),
+                Some(F::NoCall),
+                None,
+                None,
+                Some(F::NoCall),
+                None,
+                None,
+                Some(F::TurnNumber),
+            ]
+        );
+    }
+
+    #[test]
+    fn seqs_increase() {
+        let mut trace = Trace::new(Profile::of(Generation::V2).unwrap());
+        let mut push = |seq: u64| {
+            let row = format!(r#"{{"type":"todo/write","seq":{seq},"time":0,"data":{{}}}}"#);
+            trace.push(&Event::read(row.as_bytes(), Check::Full, &Limits::DEFAULT).unwrap())
+        };
+        assert_eq!(
+            [push(3), push(3), push(2), push(9)],
+            [Ok(()), Err(TraceFault::Seq), Err(TraceFault::Seq), Ok(())]
+        );
+    }
+}

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::repair::{Repaired, repair};
+use super::repair::{Repaired, make_durable, repair};
 use crate::container::disk::{Disk, DiskFile, Stamp};
 use crate::container::{Batch, BlockWriter, RowMark, Tail};
 use crate::error::{Error, Result};
@@ -39,6 +39,8 @@ pub(crate) struct Appender {
     left: Left,
     /// The end as it was judged, until the repair before the first write here has gone through.
     judged: Option<Tail>,
+    /// What was read when this opened is durable, or was made so.
+    is_settled: bool,
     /// Bytes behind the last sync that went well.
     unsynced: u64,
     /// Appends were accepted that no sync is known to have covered.
@@ -86,6 +88,7 @@ impl Appender {
             file,
             writer,
             left,
+            is_settled: judged.is_none(),
             judged,
             unsynced: 0,
             has_unsynced: false,
@@ -132,7 +135,25 @@ impl Appender {
         Ok(repaired)
     }
 
-    /// Makes every accepted append durable.
+    /// Makes the whole log durable, up to where reading ends: also what another process had accepted and not synced.
+    /// A torn end stays as it is.
+    ///
+    /// # Errors
+    /// As [`Appender::sync`].
+    pub(crate) fn flush(&mut self) -> Result<()> {
+        if let Some(tail) = self.judged.filter(|_| !self.is_settled) {
+            self.check_fence()?;
+            make_durable(&*self.disk, &self.path, &tail, &self.left.file).map_err(|failed| {
+                self.poisoned |= failed.by_sync;
+                failed.error
+            })?;
+            self.judged = Some(Tail { durable: tail.good_end, ..tail });
+            self.is_settled = true;
+        }
+        self.sync()
+    }
+
+    /// Makes every append that was accepted here durable.
     ///
     /// # Errors
     /// [`Error::Io`], and [`Error::Foreign`] if another program changed the file; the appender is poisoned then.
@@ -188,6 +209,7 @@ impl Appender {
             }
             Ok(done) => {
                 self.judged = None;
+                self.is_settled = true;
                 self.writer.accept(true);
                 Ok(done)
             }
@@ -390,4 +412,261 @@ pub(crate) fn each_piece<E>(
         each(&Batch { content, rows: &marks }, rows.peek().is_none())?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::ControlFlow;
+
+    use super::super::events::Checked;
+    use super::super::log_file::{LogFile, ReadMode};
+    use super::super::log_writer::LogWriter;
+    use super::super::scan::{Item, Report, ScanOptions, Verdict, scan};
+    use super::*;
+    use crate::container::Encoding;
+    use crate::container::disk::Access;
+    use crate::container::disk::fault::{Failure, FaultDisk, FileLoss, OpKind};
+    use crate::json::Text;
+    use crate::limits::Limits;
+    use crate::row::{Check, Header, PhysicalRow};
+    use crate::units::{Generation, UnixMs};
+
+    const PATH: &str = "/s/session.v2.jsonl.zst";
+    const EIO: i32 = 5;
+
+    /// The open end of a log with a header and nothing else.
+    fn open(encoding: Encoding) -> (FaultDisk, Appender) {
+        let disk = FaultDisk::new();
+        disk.plant_dir("/s");
+        let created_at = UnixMs::new(5);
+        let mut header = Vec::new();
+        Header::new(Generation::V2, Text::from("s"), created_at).unwrap().write(&mut header);
+        let log = LogWriter::create(&disk, Path::new(PATH), encoding, 3, &header, created_at).unwrap();
+        let (file, writer) = log.publish_open(&[]).unwrap();
+        let appender = Appender::new(Arc::new(disk.clone()), Path::new(PATH), file, writer, None).unwrap();
+        disk.forget_trace();
+        (disk, appender)
+    }
+
+    fn batch(seqs: std::ops::Range<u64>, padding: usize) -> Checked {
+        let mut batch = Checked::starting_at(seqs.start);
+        for seq in seqs {
+            let noise = seq.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let text = format!("{noise:x}").repeat(padding.div_ceil(16).max(1));
+            let line = format!("{{\"type\":\"plan/mode\",\"seq\":{seq},\"time\":9,\"data\":\"{text}\"}}");
+            let row =
+                PhysicalRow::read(line.as_bytes(), Generation::V2, Check::Full, &Limits::DEFAULT).unwrap();
+            batch.push(&row).unwrap();
+        }
+        batch
+    }
+
+    fn read(disk: &FaultDisk) -> (Report, Vec<u64>) {
+        let disk: Arc<dyn Disk> = Arc::new(disk.clone());
+        let log = LogFile::open(&disk, Path::new(PATH), Limits::DEFAULT, ReadMode::Read).unwrap();
+        let mut seqs = Vec::new();
+        let report = scan(&log, ScanOptions::STRICT, &mut |item| {
+            if let Item::Row { row, .. } = item {
+                seqs.push(row.first_seq().get());
+            }
+            Ok(ControlFlow::Continue(()))
+        });
+        (report.unwrap(), seqs)
+    }
+
+    fn kinds(disk: &FaultDisk) -> Vec<OpKind> {
+        let changes = disk.trace().into_iter().filter(|op| op.kind.is_change());
+        changes.map(|op| op.kind).collect()
+    }
+
+    #[test]
+    fn a_batch_too_large_for_one_write_takes_several_and_commits_with_the_last() {
+        let (disk, mut appender) = open(Encoding::Indexed);
+        (appender.write_content, appender.unsynced_max) = (1000, 300);
+        appender.append(&batch(0..30, 150).batch(), Durability::Sync).unwrap();
+        let kinds = kinds(&disk);
+        let writes = kinds.iter().filter(|kind| **kind == OpKind::Append).count();
+        let syncs = kinds.iter().filter(|kind| **kind == OpKind::SyncData).count();
+        assert!(writes > 4 && syncs > 2 && syncs <= writes, "{kinds:?}");
+        assert_eq!(kinds.last(), Some(&OpKind::SyncData));
+        let last_write = disk.trace().iter().rfind(|op| op.kind == OpKind::Append).unwrap().call;
+        let (report, seqs) = read(&disk.crash_image(0, FileLoss::DropUnsynced));
+        assert_eq!((report.verdict, seqs), (Verdict::Sound, (0..30).collect()));
+
+        // Cut before the last write, the rows so far are whole and not committed.
+        let (disk, mut appender) = open(Encoding::Indexed);
+        (appender.write_content, appender.unsynced_max) = (1000, 300);
+        disk.crash_after(last_write);
+        appender.append(&batch(0..30, 150).batch(), Durability::Sync).unwrap_err();
+        let (report, seqs) = read(&disk.crash_image(0, FileLoss::DropUnsynced));
+        assert_eq!(report.verdict, Verdict::Unfinished);
+        assert!(!seqs.is_empty() && seqs.len() < 30, "{seqs:?}");
+    }
+
+    #[test]
+    fn a_batch_of_several_writes_is_taken_back_whole() {
+        for (kind, failure) in
+            [(OpKind::Append, Failure::Partial(40, EIO)), (OpKind::SyncData, Failure::Error(EIO))]
+        {
+            for encoding in Encoding::ALL {
+                let (disk, mut appender) = open(encoding);
+                (appender.write_content, appender.unsynced_max) = (1000, 300);
+                appender.append(&batch(0..1, 10).batch(), Durability::Sync).unwrap();
+                let before = disk.content(PATH).unwrap();
+                // The second of its kind.
+                let at = disk.ops();
+                let large = batch(1..31, 150);
+                let (probe_disk, mut probe) = open(encoding);
+                (probe.write_content, probe.unsynced_max) = (1000, 300);
+                probe.append(&batch(0..1, 10).batch(), Durability::Sync).unwrap();
+                assert_eq!(probe_disk.ops(), at);
+                probe_disk.forget_trace();
+                probe.append(&large.batch(), Durability::Sync).unwrap();
+                let trace = probe_disk.trace();
+                let second = trace.iter().filter(|op| op.kind == kind).nth(1).unwrap().call;
+                disk.fail_at(second, failure);
+                appender.append(&large.batch(), Durability::Sync).unwrap_err();
+                assert_eq!(disk.content(PATH).unwrap(), before, "{encoding} {kind:?}");
+                assert_eq!(appender.is_poisoned(), kind == OpKind::SyncData);
+                if !appender.is_poisoned() {
+                    appender.append(&large.batch(), Durability::Sync).unwrap();
+                    let (report, seqs) = read(&disk.crash_image(0, FileLoss::DropUnsynced));
+                    assert_eq!((report.verdict, seqs), (Verdict::Sound, (0..31).collect()), "{encoding}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_long_run_of_unsynced_appends_is_synced_before_a_trailer_cannot_say_how_long() {
+        let (disk, mut appender) = open(Encoding::Indexed);
+        appender.unsynced_max = 1000;
+        for seq in 0..40 {
+            appender.append(&batch(seq..seq + 1, 60).batch(), Durability::OnFlush).unwrap();
+            assert!(appender.unsynced <= 1400, "{}", appender.unsynced);
+        }
+        let syncs = kinds(&disk).iter().filter(|kind| **kind == OpKind::SyncData).count();
+        assert!((3..20).contains(&syncs), "{syncs}");
+        assert_eq!(read(&disk).0.verdict, Verdict::Sound);
+        let (report, seqs) = read(&disk.crash_image(0, FileLoss::DropUnsynced));
+        assert_eq!(report.verdict, Verdict::Sound);
+        assert!(seqs.len() > 20, "{seqs:?}");
+    }
+
+    #[test]
+    fn without_trailers_at_most_one_append_is_unsynced() {
+        for encoding in [Encoding::Zstd, Encoding::Plain] {
+            let (disk, mut appender) = open(encoding);
+            for seq in 0..3 {
+                appender.append(&batch(seq..seq + 1, 60).batch(), Durability::OnFlush).unwrap();
+            }
+            use OpKind::{Append, SyncData};
+            assert_eq!(kinds(&disk), [Append, SyncData, Append, SyncData, Append], "{encoding}");
+            appender.sync().unwrap();
+            appender.sync().unwrap();
+            assert_eq!(kinds(&disk).last(), Some(&SyncData));
+            assert_eq!(kinds(&disk).len(), 6, "nothing is left to sync the second time");
+        }
+    }
+
+    #[test]
+    fn the_fence_looks_at_the_name_the_length_and_the_last_bytes() {
+        type Change = fn(&FaultDisk, &[u8]);
+        let changes: [(&str, Change); 5] = [
+            ("gone", |disk, _| disk.remove_file(Path::new(PATH)).unwrap()),
+            ("another file", |disk, bytes| disk.plant(PATH, bytes)),
+            ("longer", |disk, _| {
+                disk.open(Path::new(PATH), Access::Append).unwrap().append_all(b"x").unwrap();
+            }),
+            ("shorter", |disk, bytes| {
+                disk.open(Path::new(PATH), Access::Append).unwrap().truncate(bytes.len() as u64 - 1).unwrap();
+            }),
+            ("other bytes", |disk, bytes| {
+                let file = disk.open(Path::new(PATH), Access::Repair).unwrap();
+                file.write_at(bytes.len() as u64 - 64, b"#").unwrap();
+            }),
+        ];
+        for encoding in Encoding::ALL {
+            for (name, change) in changes {
+                let (disk, mut appender) = open(encoding);
+                appender.append(&batch(0..2, 60).batch(), Durability::OnFlush).unwrap();
+                change(&disk, &disk.content(PATH).unwrap());
+                let changed = disk.content(PATH);
+                let refused = appender.append(&batch(2..3, 10).batch(), Durability::Sync);
+                assert!(matches!(refused, Err(Error::Foreign { .. })), "{encoding} {name}: {refused:?}");
+                assert_eq!(disk.content(PATH), changed, "{encoding} {name}");
+                let flushed = appender.sync();
+                assert!(matches!(flushed, Err(Error::Foreign { .. })), "{encoding} {name}: {flushed:?}");
+                assert!(appender.is_poisoned());
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_of_others_are_not_acknowledged_and_not_cut_off() {
+        // Somebody writes behind the fence: before the write, and between the sync and the last look.
+        for before in [OpKind::Append, OpKind::FileStamp] {
+            let (disk, mut appender) = open(Encoding::Indexed);
+            let (probe_disk, mut probe) = open(Encoding::Indexed);
+            probe.append(&batch(0..2, 60).batch(), Durability::Sync).unwrap();
+            let at = probe_disk.trace().iter().rfind(|op| op.kind == before).unwrap().call;
+            disk.before(at, |disk| {
+                disk.open(Path::new(PATH), Access::Append).unwrap().append_all(b"theirs").unwrap();
+            });
+            let refused = appender.append(&batch(0..2, 60).batch(), Durability::Sync);
+            assert!(matches!(refused, Err(Error::Foreign { .. })), "{before:?}: {refused:?}");
+            assert!(appender.is_poisoned());
+            let bytes = disk.content(PATH).unwrap();
+            assert!(bytes.windows(6).any(|six| six == b"theirs"));
+        }
+        // A write that failed, with their bytes behind ours.
+        let (disk, mut appender) = open(Encoding::Indexed);
+        disk.fail_next(OpKind::Append, Failure::Partial(20, EIO));
+        let (probe_disk, mut probe) = open(Encoding::Indexed);
+        probe.append(&batch(0..2, 60).batch(), Durability::Sync).unwrap();
+        let at = probe_disk.trace().iter().find(|op| op.kind == OpKind::Append).unwrap().call + 1;
+        disk.before(at, |disk| {
+            disk.open(Path::new(PATH), Access::Append).unwrap().append_all(b"theirs").unwrap();
+        });
+        match appender.append(&batch(0..2, 60).batch(), Durability::Sync) {
+            Err(Error::Aggregate(both)) => {
+                assert!(matches!(both[..], [Error::Io { .. }, Error::Foreign { .. }]), "{both:?}");
+            }
+            other => panic!("{other:?}"),
+        }
+        assert!(appender.is_poisoned() && disk.content(PATH).unwrap().ends_with(b"theirs"));
+    }
+
+    #[test]
+    fn an_append_that_nobody_could_look_at_is_not_acknowledged_and_poisons() {
+        let (disk, mut appender) = open(Encoding::Indexed);
+        let (probe_disk, mut probe) = open(Encoding::Indexed);
+        probe.append(&batch(0..2, 60).batch(), Durability::Sync).unwrap();
+        let last = probe_disk.trace().last().unwrap().call;
+        disk.fail_at(last, Failure::Error(EIO));
+        appender.append(&batch(0..2, 60).batch(), Durability::Sync).unwrap_err();
+        assert!(appender.is_poisoned());
+    }
+
+    #[test]
+    fn pieces_are_whole_rows_and_lose_none() {
+        let batch = batch(0..20, 50);
+        for content_max in [1, 200, 1000, batch.content.len() - 1, batch.content.len(), usize::MAX] {
+            let mut text = Vec::new();
+            let mut rows = 0;
+            let mut lasts = Vec::new();
+            let done: Result<()> = each_piece(&batch.batch(), content_max, &mut |piece, is_last| {
+                assert_eq!(piece.rows.last().unwrap().end, piece.content.len());
+                assert!(piece.content.len() <= content_max || piece.rows.len() == 1);
+                text.extend_from_slice(piece.content);
+                rows += piece.rows.len();
+                lasts.push(is_last);
+                Ok(())
+            });
+            done.unwrap();
+            assert_eq!((text, rows), (batch.content.clone(), 20));
+            assert_eq!(lasts.iter().filter(|last| **last).count(), 1);
+            assert_eq!(lasts.last(), Some(&true));
+        }
+    }
 }

@@ -23,7 +23,7 @@ use crate::container::LogId;
 use crate::container::disk::{Access, Disk, DiskLock, LockAttempt};
 use crate::error::{Error, Result};
 use crate::json::Text;
-use crate::row::{Check, Header, PhysicalRow};
+use crate::row::{Check, Header, PhysicalRow, one_line};
 use crate::units::Generation;
 
 /// What a handle may do.
@@ -313,7 +313,9 @@ impl FileHandle {
         Ok(())
     }
 
-    /// Makes every accepted append durable, and stores a session that has nothing but its header.
+    /// Makes the log durable up to where reading ends, and stores a session that has nothing but its header.
+    ///
+    /// That includes events that an earlier handle, in whatever process, accepted and did not live to sync.
     ///
     /// # Errors
     /// [`Error::HandleClosed`], [`Error::ReadOnly`], [`Error::Io`].
@@ -330,7 +332,7 @@ impl FileHandle {
         let write = write.as_mut().ok_or_else(|| self.read_only("flush"))?;
         match &mut write.appender {
             Some(appender) if appender.is_poisoned() => Err(self.poisoned()),
-            Some(appender) => appender.sync(),
+            Some(appender) => appender.flush(),
             None => self.publish(folder, write, &Checked::starting_at(0)),
         }
     }
@@ -374,7 +376,8 @@ impl FileHandle {
         batch.reserve(rows.iter().map(|row| row.len().saturating_add(1)).sum(), rows.len());
         for (index, line) in rows.iter().enumerate() {
             let limits = &self.shared.options().limits;
-            let row = PhysicalRow::read(line, Generation::CURRENT, Check::Full, limits)
+            let row = one_line(line)
+                .and_then(|()| PhysicalRow::read(line, Generation::CURRENT, Check::Full, limits))
                 .map_err(|source| Error::InvalidRow { index, source })?;
             let expected = batch.next_seq;
             batch.push(&row).map_err(|CheckedFault::Seq { actual }| Error::SeqMismatch {

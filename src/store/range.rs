@@ -43,7 +43,10 @@ pub(crate) fn read_range(log: &LogFile, from: u64, to: u64, events: &mut Events)
 }
 
 /// Events of the log as its end tells, where that is clear from behind.
-fn count_events(log: &LogFile) -> Option<u64> {
+///
+/// Sure of it even if the last appends were not synced: a crash may have damaged what lies before the end, and then the
+/// log is shorter.
+pub(crate) fn count_events(log: &LogFile) -> Option<u64> {
     let mut source = log.probe_source();
     if log.encoding() == Encoding::Indexed {
         return sealed_count(&mut source).ok().flatten();
@@ -52,8 +55,6 @@ fn count_events(log: &LogFile) -> Option<u64> {
     let header = Header::parse(ends.header.strip_suffix(b"\n")?, log.limits()).ok()?;
     match ends.last {
         Last::HeaderOnly => Some(0),
-        // A crash may have damaged what lies before the end, and then the log is shorter.
-        Last::Rows { .. } if ends.unproved > 0 => None,
         Last::Rows { line, counted } => {
             let (events, _) = last_row(&line, header.generation(), log.limits())?;
             (counted.is_none() || counted == Some(events)).then_some(events)

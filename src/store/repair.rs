@@ -35,7 +35,6 @@ pub struct Repaired {
 pub(crate) fn repair(disk: &dyn Disk, path: &Path, tail: &Tail, judged: &Stamp) -> Result<Repaired, Failed> {
     let file = disk.open(path, Access::Repair).map_err(Error::io(path, "opening"))?;
     check_unchanged(disk, path, &*file, judged)?;
-    finish_publication(disk, path, judged)?;
     let mut done = Repaired::default();
     if tail.excess() > 0 {
         done.set_aside = set_aside(disk, path, &*file, tail)?;
@@ -43,11 +42,34 @@ pub(crate) fn repair(disk: &dyn Disk, path: &Path, tail: &Tail, judged: &Stamp) 
         file.truncate(tail.good_end).map_err(Error::io(path, "cutting the torn end off"))?;
         done.cut = tail.excess();
     }
-    done.rewritten = rewrite(path, &*file, tail.durable, tail.good_end)?;
+    done.rewritten = settle(disk, path, &*file, tail, judged)?;
+    Ok(done)
+}
+
+/// Makes the good records durable and nothing else: what a repair does, without the cut. No byte of the file changes.
+///
+/// # Errors
+/// As [`repair`].
+pub(crate) fn make_durable(disk: &dyn Disk, path: &Path, tail: &Tail, judged: &Stamp) -> Result<(), Failed> {
+    let file = disk.open(path, Access::Repair).map_err(Error::io(path, "opening"))?;
+    check_unchanged(disk, path, &*file, judged)?;
+    settle(disk, path, &*file, tail, judged).map(|_| ())
+}
+
+/// Makes the name, the good records and the length durable; gives the number of bytes that were written again.
+fn settle(
+    disk: &dyn Disk,
+    path: &Path,
+    file: &dyn DiskFile,
+    tail: &Tail,
+    judged: &Stamp,
+) -> Result<u64, Failed> {
+    finish_publication(disk, path, judged)?;
+    let rewritten = rewrite(path, file, tail.durable, tail.good_end)?;
     // Even if nothing was cut or rewritten: a cut that an earlier process made and did not sync could come undone when new
     // bytes stand behind it already, and old and new sectors would mix.
     file.sync_all().map_err(|error| Failed { error: Error::io(path, "syncing")(error), by_sync: true })?;
-    Ok(done)
+    Ok(rewritten)
 }
 
 /// A repair that failed, and how.

@@ -20,6 +20,7 @@ use super::lease::{Claim, Claims, Pending};
 use super::log_file::{LogFile, ReadMode};
 use super::range::read_range;
 use super::restore::{restore, restore_range};
+use super::scan::{ScanOptions, scan};
 use super::seam::{SessionHandle, SessionPersistence};
 use super::snapshot::{Snapshot, State, header_error};
 use crate::container::disk::{Disk, FileKind, OsDisk};
@@ -203,7 +204,13 @@ impl FileStore {
         };
         let (header, inherited) = match (header.seeding(), header.generation()) {
             (Seeding::Unseeded, Generation::CURRENT) => (header, 0),
-            // Where the cut stands in the current generation, only the events tell.
+            // Only the events tell where the cut is.
+            (_, Generation::CURRENT) => {
+                let log = self.shared.open_log(&folder.path)?;
+                let report = scan(&log, ScanOptions::STRICT, &mut |_| Ok(ControlFlow::Continue(())))?;
+                report.require(&log)?;
+                (header, report.inherited)
+            }
             _ => {
                 let log = self.shared.open_log(&folder.path)?;
                 let restored = restore(&log, &mut |_| ControlFlow::Continue(()))?;

@@ -14,28 +14,27 @@ pub(super) fn gaps(text: &[u8], at: usize, time0: i64, table: &mut Table) -> Opt
     let (list, end) = (text.get(at..bracket)?, bracket.saturating_add(1));
     // One member a gap, and room for a whole block of gaps to be written where fewer are due.
     let commas = memchr::memchr_iter(b',', list).count();
-    table.members.reserve(commas.saturating_add(2).saturating_add(GAPS_MAX));
-    table.members.push(Member::default());
-    if list.is_empty() {
-        return Some((end, None));
-    }
-    if small_gaps(text, at, &mut table.members).is_some() {
-        // No gap is above 9,999,999 ms, so this many of them bound every partial sum.
-        let span = i64::try_from(len).ok()?.checked_mul(9_999_999)?;
-        if time0.checked_add(span)? <= SAFE_INTEGER_MAX {
-            return Some((end, None));
-        }
-    }
-    table.members.truncate(first.saturating_add(1));
-    Some((end, any_gaps(list, time0, first, table)?))
+    let room = first.saturating_add(commas).saturating_add(GAPS_MAX).saturating_add(2);
+    table.members.resize(room, Member::default());
+    let of_gaps = table.members.get_mut(first.saturating_add(1)..)?;
+    let count = if list.is_empty() { Some(0) } else { small_gaps(text, at, of_gaps) };
+    // No such gap is above 9,999,999 ms, so this many of them bound every partial sum.
+    let latest = i64::try_from(len).ok()?.checked_mul(9_999_999)?.checked_add(time0)?;
+    let small = count.filter(|_| latest <= SAFE_INTEGER_MAX);
+    table.members.truncate(first.saturating_add(1).saturating_add(small.unwrap_or_default()));
+    let wide = if small.is_some() { None } else { any_gaps(list, time0, first, table)? };
+    Some((end, wide))
 }
 
 /// Gaps that a block of bytes can hold: a digit and a comma each.
 const GAPS_MAX: usize = BLOCK / 2;
 
-/// Appends the gaps from `at` to the closing bracket, if each has one to seven digits and no sign.
-fn small_gaps(text: &[u8], at: usize, members: &mut Vec<Member>) -> Option<()> {
+/// Sets the gaps of as many members as stand from `at` to the closing bracket, if each has one to seven digits and no
+/// sign. How many; more members than that are changed.
+#[inline(never)]
+fn small_gaps(text: &[u8], at: usize, members: &mut [Member]) -> Option<usize> {
     let mut base = at;
+    let mut set: usize = 0;
     // Which of the last bytes of the block before were commas, zeros that start a number, and the ends of one, two,
     // three and four digits in a row. The bracket before the first number counts as a comma.
     let (mut comma_before, mut zero_before) = (1 << 63, 0);
@@ -57,12 +56,12 @@ fn small_gaps(text: &[u8], at: usize, members: &mut Vec<Member>) -> Option<()> {
         }
         // Numbers end before a comma or the bracket.
         let ends = (comma & before) | (other & other.wrapping_neg());
-        let two_digits = (three & before) | three_before >> 63 == 0;
-        push_gaps(text, base, ends, two_digits, members)?;
+        let room = members.get_mut(set..)?.first_chunk_mut()?;
+        set = set.wrapping_add(set_gaps(text, base, ends, ends & carry(three, three_before, 1), room)?);
         if other != 0 {
             let end = other.trailing_zeros();
             let is_bracket = text.get(base.saturating_add(end as usize)) == Some(&b']');
-            return (is_bracket && start >> end & 1 == 0).then_some(());
+            return (is_bracket && start >> end & 1 == 0).then_some(set);
         }
         (comma_before, zero_before) = (comma, start_zero);
         (one_before, two_before, three_before, four_before) = (one, two, three, four);
@@ -77,44 +76,41 @@ fn carry(bits: u64, before: u64, by: u32) -> u64 {
     bits.wrapping_shl(by) | before.wrapping_shr(64u32.wrapping_sub(by))
 }
 
-/// Appends the numbers that end just before the bytes `ends` of the block at `base`.
+/// Sets the first gaps of `room` to the numbers that end just before the bytes `ends` of the block at `base`; those that
+/// end before `long` have more than two digits. How many.
 #[inline]
-fn push_gaps(
+fn set_gaps(
     text: &[u8],
     base: usize,
-    mut ends: u64,
-    two_digits: bool,
-    members: &mut Vec<Member>,
-) -> Option<()> {
+    ends: u64,
+    mut long: u64,
+    room: &mut [Member; GAPS_MAX],
+) -> Option<usize> {
     let count = ends.count_ones() as usize;
-    let len = members.len();
-    members.resize(len.wrapping_add(GAPS_MAX), Member::default());
-    let room: &mut [Member; GAPS_MAX] = members.get_mut(len..)?.first_chunk_mut()?;
-    if two_digits {
-        let ones = Block::load(text, base.checked_sub(1)?, b' ');
-        let tens = Block::load(text, base.checked_sub(2)?, b' ');
-        let numbers = ones.two_digit_numbers(tens);
-        let (low, high) = room.split_at_mut(GAPS_MAX / 2);
-        let mut fill = |room: &mut [Member]| {
-            for member in room {
-                let number = numbers.get((ends.trailing_zeros() & 63) as usize).copied().unwrap_or_default();
-                member.gap = i32::from(number);
-                ends &= ends.wrapping_sub(1);
-            }
-        };
-        fill(low);
-        if count > low.len() {
-            fill(high);
+    let ones = Block::load(text, base.checked_sub(1)?, b' ');
+    let tens = Block::load(text, base.checked_sub(2)?, b' ');
+    let numbers = ones.two_digit_numbers(tens);
+    let (low, high) = room.split_at_mut(GAPS_MAX / 2);
+    let mut rest = ends;
+    let mut fill = |room: &mut [Member]| {
+        for member in room {
+            let number = numbers.get(rest.trailing_zeros() as usize).copied().unwrap_or_default();
+            member.gap = i32::from(number);
+            rest &= rest.wrapping_sub(1);
         }
-    } else {
-        for member in room.iter_mut().take(count) {
-            let end = base.saturating_add(ends.trailing_zeros() as usize);
-            member.gap = last_number(text.get(..end)?)?;
-            ends &= ends.wrapping_sub(1);
-        }
+    };
+    fill(low);
+    if count > low.len() {
+        fill(high);
     }
-    members.truncate(len.wrapping_add(count));
-    Some(())
+    while long != 0 {
+        let end = base.saturating_add(long.trailing_zeros() as usize);
+        let before = ends & below_first(long);
+        let member = room.get_mut(before.count_ones() as usize)?;
+        member.gap = last_number(text.get(..end)?)?;
+        long &= long.wrapping_sub(1);
+    }
+    Some(count)
 }
 
 /// The number of one to seven digits that `text` ends with, its eight last bytes taken as one word.
@@ -165,8 +161,12 @@ const FRAGMENTS_MAX: usize = BLOCK / 3 + 1;
 /// Fragments that usually end in a block.
 const FRAGMENTS_FEW: usize = 10;
 
+/// The last control character, none of which may stand in a string.
+const CONTROL_MAX: u8 = 0x1f;
+
 /// Finds the ends of the fragments from `at` on: as many as there are members, one comma between two of them, every
-/// escape well-formed, and then the closing bracket. The end of all.
+/// escape well-formed, no control character, and then the closing bracket. The end of all.
+#[inline(never)]
 pub(super) fn fragments(text: &[u8], at: usize, members: &mut [Member]) -> Option<usize> {
     if text.get(at) != Some(&b'"') {
         return None;
@@ -180,6 +180,7 @@ pub(super) fn fragments(text: &[u8], at: usize, members: &mut [Member]) -> Optio
         // several blocks at a time, one loop of both does not.
         let from_start = base.wrapping_sub(at);
         let mut batch = [0; BATCH];
+        let mut least = Block::splat(u8::MAX);
         let mut bracket = None;
         for closes in &mut batch {
             let block = Block::load(text, base, b' ');
@@ -196,14 +197,19 @@ pub(super) fn fragments(text: &[u8], at: usize, members: &mut [Member]) -> Optio
             if odd != 0 {
                 let end = odd.trailing_zeros();
                 let at = base.saturating_add(end as usize);
-                if after_close >> end & 1 == 0 || text.get(at) != Some(&b']') {
+                let is_end = after_close >> end & 1 == 1 && text.get(at) == Some(&b']');
+                if !is_end || block.at_most(CONTROL_MAX) & before != 0 {
                     return None;
                 }
                 bracket = Some(at);
                 break;
             }
+            least = least.min(block);
             close_before = split.close;
             base = base.saturating_add(BLOCK);
+        }
+        if least.at_most(CONTROL_MAX) != 0 {
+            return None;
         }
         for (block, closes) in batch.into_iter().enumerate() {
             let from_start = from_start.wrapping_add(block.wrapping_mul(BLOCK));
@@ -384,6 +390,9 @@ mod tests {
             }
             at += 1;
             while text.get(at)? != &b'"' {
+                if text[at] < 0x20 {
+                    return None;
+                }
                 if text[at] == b'\\' {
                     at += 1;
                     match text.get(at)? {
@@ -427,6 +436,8 @@ mod tests {
             r#""\u00e9""#,
             r#""\ud83D""#,
             r#""\/\b""#,
+            "\"\u{1f}\"",
+            "\"a\n\"",
             r#""\u00g0""#,
             r#""\u12""#,
             r#""\x""#,

@@ -64,8 +64,6 @@ fn read(stream: &[u8], depth_max: u32, fast: bool) -> Result<Expansion<'_>, Stre
     if depth_max < RUN_DEPTH {
         check(stream, depth_max)?;
     }
-    // Strings have no control characters, and canonical text has none between tokens.
-    let fast = fast && !stream.iter().fold(false, |found, byte| found | (*byte < 0x20));
     Reader { text, depth_max, fast, tape: Tape::default(), expansion: Expansion::default() }.read()
 }
 
@@ -175,7 +173,7 @@ impl<'a> Expansion<'a> {
     #[must_use]
     pub fn chunks(&self) -> Chunks<'_, 'a> {
         let head = Head { kind: RunKind::Text, time0: 0, index: 0, id: Fragment::new(""), name: None };
-        Chunks { head, members: Members::none(), records: self.records(), left: self.len }
+        Chunks { head, members: Members::none(), records: self.records(), after: self.len }
     }
 
     /// Appends the records as a JSON array; see [`Record::write_json`].
@@ -231,7 +229,8 @@ pub struct Chunks<'e, 'a> {
     head: Head<'a>,
     members: Members<'e, 'a>,
     records: Records<'e, 'a>,
-    left: usize,
+    /// How many chunks the records after that run stand for.
+    after: usize,
 }
 
 /// What the next record gives.
@@ -257,23 +256,57 @@ impl<'a> Iterator for Chunks<'_, 'a> {
     fn next(&mut self) -> Option<Timed<'a>> {
         loop {
             if let Some((time, text)) = self.members.next() {
-                self.left = self.left.wrapping_sub(1);
                 return Some(Timed { time, chunk: self.head.chunk(text) });
             }
             let (records, step) = next_record(self.records.clone());
             self.records = records;
             match step? {
                 Step::Raw(time, chunk) => {
-                    self.left = self.left.wrapping_sub(1);
+                    self.after = self.after.saturating_sub(1);
                     return Some(Timed { time: UnixMs::new(time), chunk: Chunk::Raw(chunk) });
                 }
-                Step::Run(head, members) => (self.head, self.members) = (head, members),
+                Step::Run(head, members) => {
+                    self.after = self.after.saturating_sub(members.len());
+                    (self.head, self.members) = (head, members);
+                }
             }
         }
     }
 
+    /// Decides once a run what its members are, which [`next`](Self::next) has to do for each.
+    #[inline]
+    fn fold<T, F: FnMut(T, Timed<'a>) -> T>(self, init: T, mut f: F) -> T {
+        let mut folded = fold_run(init, self.head, self.members, &mut f);
+        for slot in self.records.slots {
+            folded = match slot {
+                Slot::Raw { time, chunk } => {
+                    let time = UnixMs::new(*time);
+                    f(folded, Timed { time, chunk: Chunk::Raw(*chunk) })
+                }
+                Slot::Run(run) => fold_run(folded, run.head, Members::new(run, self.records.table), &mut f),
+            };
+        }
+        folded
+    }
+
     fn size_hint(&self) -> (usize, Option<usize>) {
-        (self.left, Some(self.left))
+        let left = self.members.len().saturating_add(self.after);
+        (left, Some(left))
+    }
+}
+
+#[inline]
+fn fold_run<'a, T>(
+    init: T,
+    head: Head<'a>,
+    members: Members<'_, 'a>,
+    mut f: impl FnMut(T, Timed<'a>) -> T,
+) -> T {
+    match head.kind {
+        RunKind::Text => members.fold(init, |folded, (time, text)| {
+            f(folded, Timed { time, chunk: Chunk::TextDelta { index: head.index, text } })
+        }),
+        _ => members.fold(init, |folded, (time, text)| f(folded, Timed { time, chunk: head.chunk(text) })),
     }
 }
 

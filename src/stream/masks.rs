@@ -23,6 +23,12 @@ impl Block {
         }
     }
 
+    /// 64 times `byte`.
+    #[inline]
+    pub(super) fn splat(byte: u8) -> Self {
+        Self([u8x16::splat(byte); 4])
+    }
+
     #[cold]
     fn partial(rest: &[u8], pad: u8) -> Self {
         let mut bytes = [pad; BLOCK];
@@ -56,6 +62,14 @@ impl Block {
         self.mask(|lane| lane.min(byte).simd_eq(lane))
     }
 
+    /// The bytes at the same places of both blocks, the smaller ones.
+    #[inline]
+    pub(super) fn min(self, other: Self) -> Self {
+        let [a, b, c, d] = self.0;
+        let [e, f, g, h] = other.0;
+        Self([a.min(e), b.min(f), c.min(g), d.min(h)])
+    }
+
     /// Which bytes are decimal digits.
     #[inline]
     pub(super) fn digits(self) -> u64 {
@@ -71,12 +85,12 @@ impl Block {
     }
 
     /// Byte `i` is the number that a digit at `i` ends, `tens` holding the bytes one earlier in the text. Right for
-    /// numbers of one or two digits that follow something other than a digit.
+    /// numbers of one or two digits that follow something other than a digit. One byte more stands for no number.
     #[inline]
     #[expect(clippy::arithmetic_side_effects, reason = "lanes wrap")]
-    pub(super) fn two_digit_numbers(self, tens: Self) -> [u8; BLOCK] {
+    pub(super) fn two_digit_numbers(self, tens: Self) -> [u8; BLOCK + 1] {
         let nine = u8x16::splat(9);
-        let mut numbers = [0; BLOCK];
+        let mut numbers = [0; BLOCK + 1];
         let lanes = self.values().0.into_iter().zip(tens.values().0);
         for (to, (ones, tens)) in numbers.chunks_exact_mut(16).zip(lanes) {
             let tens = tens & tens.min(nine).simd_eq(tens); // 0 where there is no digit

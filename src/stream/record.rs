@@ -262,35 +262,53 @@ impl fmt::Debug for Run<'_, '_> {
 /// Iterator over the members of a [`Run`].
 #[derive(Clone, Debug)]
 pub struct Members<'e, 'a> {
+    /// What is left of a run in the usual spelling.
     rest: slice::Iter<'e, Member>,
     fragments: &'a str,
     /// Where the next fragment starts; for a loose run, where its opening quote may be at the earliest.
     start: usize,
     time: i64,
-    /// Whether the run is loose or its gaps are wide.
-    odd: bool,
-    loose: bool,
+    /// What is left of any other run.
+    odd: Odd<'e>,
+}
+
+/// The members of a run that is loose or has wide gaps.
+#[derive(Clone, Copy, Debug)]
+struct Odd<'e> {
+    rest: &'e [Member],
     wide: &'e [i64],
+    loose: bool,
 }
 
 impl<'e, 'a> Members<'e, 'a> {
     pub(super) fn new(slot: &RunSlot<'a>, table: &'e Table) -> Self {
-        let members = table.members.get(slot.first..slot.first.saturating_add(slot.count));
+        let members =
+            table.members.get(slot.first..slot.first.saturating_add(slot.count)).unwrap_or_default();
         let wide = slot.wide.and_then(|first| table.wide.get(first..first.saturating_add(slot.count)));
+        let (usual, odd) = if slot.loose || wide.is_some() { (&[][..], members) } else { (members, &[][..]) };
         Self {
-            rest: members.unwrap_or_default().iter(),
+            rest: usual.iter(),
             fragments: slot.fragments,
             start: if slot.loose { 0 } else { 1 },
             time: slot.head.time0,
-            odd: slot.loose || wide.is_some(),
-            loose: slot.loose,
-            wide: wide.unwrap_or_default(),
+            odd: Odd { rest: odd, wide: wide.unwrap_or_default(), loose: slot.loose },
         }
     }
 
     /// A run without members.
     pub(super) fn none() -> Self {
-        Self { rest: [].iter(), fragments: "", start: 0, time: 0, odd: false, loose: false, wide: &[] }
+        let odd = Odd { rest: &[], wide: &[], loose: false };
+        Self { rest: [].iter(), fragments: "", start: 0, time: 0, odd }
+    }
+
+    /// What a member of the usual spelling stands for.
+    #[inline]
+    fn usual(&mut self, member: Member) -> (UnixMs, Fragment<'a>) {
+        self.time = self.time.wrapping_add(i64::from(member.gap)); // every partial sum was checked
+        let end = member.end as usize; // lossless: the crate is for 64-bit targets
+        let text = self.fragment(self.start, end);
+        self.start = after(member);
+        (UnixMs::new(self.time), text)
     }
 
     #[inline]
@@ -298,29 +316,38 @@ impl<'e, 'a> Members<'e, 'a> {
         Fragment::new(self.fragments.get(start..end).expect("a fragment lies between its quotes"))
     }
 
-    /// The iterator after `member`, the next one of an odd run, and what it stands for.
+    /// The iterator after the next member of an odd run, and what that stands for.
     ///
     /// Takes and gives the whole state, so that its place in memory never matters where it is kept in registers.
     #[inline(never)]
-    fn odd(mut self, member: Member) -> (Self, Fragment<'a>) {
-        let gap = match self.wide.split_first() {
+    fn odd(mut self) -> (Self, Option<(UnixMs, Fragment<'a>)>) {
+        let Some((member, rest)) = self.odd.rest.split_first() else { return (self, None) };
+        self.odd.rest = rest;
+        let gap = match self.odd.wide.split_first() {
             Some((gap, rest)) => {
-                self.wide = rest;
+                self.odd.wide = rest;
                 *gap
             }
             None => i64::from(member.gap),
         };
         self.time = self.time.wrapping_add(gap); // every partial sum was checked
         let end = member.end as usize; // lossless: the crate is for 64-bit targets
-        if self.loose {
+        if self.odd.loose {
             let rest = self.fragments.as_bytes().get(self.start..).unwrap_or_default();
             let quote = memchr::memchr(b'"', rest).expect("only white space and a comma precede a fragment");
             self.start = self.start.saturating_add(quote).saturating_add(1);
         }
         let text = self.fragment(self.start, end);
-        self.start = end.saturating_add(if self.loose { 1 } else { 3 });
-        (self, text)
+        self.start = end.saturating_add(if self.odd.loose { 1 } else { 3 });
+        let time = self.time;
+        (self, Some((UnixMs::new(time), text)))
     }
+}
+
+/// Where the fragment after that of `member` starts in the usual spelling: after closing quote, comma, opening quote.
+#[inline]
+fn after(member: Member) -> usize {
+    (member.end as usize).wrapping_add(3)
 }
 
 impl<'a> Iterator for Members<'_, 'a> {
@@ -328,21 +355,46 @@ impl<'a> Iterator for Members<'_, 'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        let member = *self.rest.next()?;
-        if self.odd {
-            let (next, text) = self.clone().odd(member);
-            *self = next;
-            return Some((UnixMs::new(self.time), text));
+        if let Some(member) = self.rest.next() {
+            return Some(self.usual(*member));
         }
-        self.time = self.time.wrapping_add(i64::from(member.gap)); // every partial sum was checked
-        let end = member.end as usize; // lossless: the crate is for 64-bit targets
-        let text = self.fragment(self.start, end);
-        self.start = end.wrapping_add(3); // closing quote, comma, opening quote
-        Some((UnixMs::new(self.time), text))
+        if self.odd.rest.is_empty() {
+            return None;
+        }
+        let (next, item) = self.clone().odd();
+        *self = next;
+        item
+    }
+
+    #[inline]
+    fn fold<T, F: FnMut(T, Self::Item) -> T>(mut self, init: T, mut f: F) -> T {
+        let mut folded = init;
+        let mut members = self.rest.clone();
+        if let Some(first) = members.next() {
+            folded = f(folded, self.usual(*first));
+            // The first fragment apart, so that the compiler sees that no later one starts at 0.
+            let mut time = self.time;
+            let mut start = after(*first);
+            for member in members {
+                time = time.wrapping_add(i64::from(member.gap));
+                let text = self.fragment(start, member.end as usize);
+                start = after(*member);
+                folded = f(folded, (UnixMs::new(time), text));
+            }
+        }
+        self.rest = [].iter();
+        while !self.odd.rest.is_empty() {
+            let (next, item) = self.odd();
+            self = next;
+            let Some(item) = item else { break };
+            folded = f(folded, item);
+        }
+        folded
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        self.rest.size_hint()
+        let left = self.rest.len().saturating_add(self.odd.rest.len());
+        (left, Some(left))
     }
 }
 

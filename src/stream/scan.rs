@@ -13,8 +13,7 @@ use crate::json::{Kind, SAFE_INTEGER_MAX, Tape};
 
 /// The record that starts at `at`, and where it ends.
 ///
-/// No byte of `text` may be below 0x20, so that strings need not be searched for control characters. On `None` the
-/// table may have grown.
+/// On `None` the table may have grown.
 pub(super) fn record<'a>(
     text: &'a str,
     at: usize,
@@ -143,7 +142,8 @@ impl<'a> Cursor<'a> {
         let word = self.text.get(self.at..end)?;
         self.at = end;
         self.literal(b"\"")?;
-        (!word.is_empty()).then_some(Fragment::new(word))
+        let is_valid = !word.is_empty() && !word.bytes().any(|byte| byte < 0x20);
+        is_valid.then_some(Fragment::new(word))
     }
 }
 

@@ -238,11 +238,27 @@ mod tests {
     use crate::json::Tape;
     use crate::limits::Limits;
     use crate::row::Check;
+    use crate::session::Profile;
+    use crate::units::Generation;
 
     fn check(inventory: &Inventory, generation: Generation, kind: Kind, data: &str) -> Result<(), Mismatch> {
         let mut tape = Tape::default();
         let node = tape.parse(data.as_bytes(), 1000).expect("test data is JSON");
         inventory.check(kind, node, Place { generation, seq: 7 })
+    }
+
+    #[test]
+    fn profiles_of_session_logic_know_the_same_types() {
+        for (inventory, generation) in [
+            (Inventory::v1(), Generation::V0),
+            (Inventory::v1(), Generation::V1),
+            (Inventory::v2(), Generation::V2),
+        ] {
+            let profile = Profile::of(generation).expect("a supported generation");
+            for kind in Kind::ALL {
+                assert_eq!(profile.knows(*kind), inventory.has(*kind), "{generation} {}", kind.name());
+            }
+        }
     }
 
     #[test]
