@@ -278,6 +278,8 @@ impl<'a> Suffix<'a> {
     fn take_member(&mut self) -> Option<bool> {
         let body = self.body;
         match body.as_bytes().last()? {
+            // A flat object closes nothing but itself.
+            b'}' if matches!(body.as_bytes(), [.., b'}' | b']', b'}']) => return Some(false),
             b'}' => {
                 let Some((rest, operation)) = replace_operation(body) else { return Some(false) };
                 set(&mut self.surface_op, operation)?;
