@@ -7,6 +7,7 @@ mod race;
 use std::collections::VecDeque;
 use std::fs;
 use std::path::Path;
+use std::rc::Rc;
 
 use data::Session;
 use limits::{Growing, Zip};
@@ -19,7 +20,7 @@ use seslog::units::{Generation, UnixMs};
 
 fn main() {
     let folder = limits::folder();
-    let session = data::large();
+    let supply = Supply::new(&data::large());
     let mut race = Race::new("append");
     for (batch, durability, what) in [
         (1, Durability::Sync, "1_event/sync"),
@@ -28,14 +29,15 @@ fn main() {
     ] {
         let root = folder.path().join(what.replace('/', "-"));
         fs::create_dir(&root).expect("the folder is new");
-        enter(&mut race, &root, &session, batch, durability, what);
+        enter(&mut race, &root, &supply, batch, durability, what);
     }
     race.run();
 }
 
 /// The rows of a session over and over, with seqs that go on: as many as a race asks for.
+#[derive(Clone)]
 struct Supply {
-    bodies: Vec<Vec<u8>>,
+    bodies: Rc<[Vec<u8>]>,
     next: usize,
 }
 
@@ -76,8 +78,8 @@ struct Batches<F> {
 }
 
 impl<F: FnMut(&[&[u8]])> Batches<F> {
-    fn new(session: &Session, batch: usize, store: F) -> Self {
-        Self { supply: Supply::new(session), batch, ready: VecDeque::new(), store }
+    fn new(supply: &Supply, batch: usize, store: F) -> Self {
+        Self { supply: supply.clone(), batch, ready: VecDeque::new(), store }
     }
 }
 
@@ -105,14 +107,14 @@ fn lines(rows: &[&[u8]], out: &mut Vec<u8>) {
 fn enter(
     race: &mut Race<'_>,
     root: &Path,
-    session: &Session,
+    supply: &Supply,
     batch: usize,
     durability: Durability,
     what: &str,
 ) {
     let is_sync = durability == Durability::Sync;
-    let bytes: usize = Supply::new(session).take(session.rows.len()).iter().map(|row| row.len() + 1).sum();
-    let unit = Unit::Bytes((bytes * batch / session.rows.len()) as u64);
+    let bytes: usize = supply.clone().take(supply.bodies.len()).iter().map(|row| row.len() + 1).sum();
+    let unit = Unit::Bytes((bytes * batch / supply.bodies.len()) as u64);
 
     for encoding in Encoding::ALL {
         let mut options = StoreOptions::default();
@@ -126,11 +128,11 @@ fn enter(
         handle.flush().expect("the disk takes it");
         let path = store.stat(&Text::from("bench")).expect("it is there").expect("it is there").path;
         let mut batches =
-            Batches::new(session, batch, move |rows: &[&[u8]]| handle.append(rows).expect("sound rows"));
+            Batches::new(supply, batch, move |rows: &[&[u8]]| handle.append(rows).expect("sound rows"));
 
         // What the store writes for each batch, once round the session: the limit writes the same.
         let mut ends = Vec::new();
-        for _ in 0..session.rows.len() / batch {
+        for _ in 0..supply.bodies.len() / batch {
             ends.push(fs::metadata(&path).expect("it is there").len() as usize);
             batches.prepare(1);
             batches.run();
@@ -159,7 +161,7 @@ fn enter(
         lines(rows, &mut text);
         file.append(&text, is_sync);
     };
-    race.add(&rival, unit, Batches::new(session, batch, jsonl));
+    race.add(&rival, unit, Batches::new(supply, batch, jsonl));
     race.compare(format!("append/plain/{what}"), rival);
 
     let rival = format!("rival/{what}/jsonl_and_a_zstd_frame");
@@ -168,7 +170,7 @@ fn enter(
         lines(rows, &mut text);
         file.append(zip.frame(&text), is_sync);
     };
-    race.add(&rival, unit, Batches::new(session, batch, jsonl_zstd));
+    race.add(&rival, unit, Batches::new(supply, batch, jsonl_zstd));
     race.compare(format!("append/indexed/{what}"), &rival);
     race.compare(format!("append/zstd/{what}"), &rival);
 
@@ -178,6 +180,6 @@ fn enter(
         lines(rows, &mut text);
         assert!(!zip.frame(&text).is_empty());
     };
-    race.add(&limit, unit, Batches::new(session, batch, compress));
+    race.add(&limit, unit, Batches::new(supply, batch, compress));
     race.compare(format!("append/indexed/{what}"), limit);
 }
