@@ -16,6 +16,10 @@ clippy:
 test:
     .ci/run oracle test
 
+# The tour: writes a session, kills the writer, recovers, lists, reads.
+demo:
+    .ci/run demo
+
 # The documentation builds without a warning.
 doc:
     .ci/run doc

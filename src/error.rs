@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use crate::container::disk::LockOwner;
 use crate::container::{Fault, ReadError};
+use crate::format::Refusal;
 use crate::row::{CutFault, HeaderFault, RowFault};
 use crate::units::Generation;
 
@@ -110,15 +111,14 @@ pub enum Error {
         /// What is not understood.
         reason: Unsupported,
     },
-    /// The log is of an older generation and must be migrated before it can be opened.
-    #[error("{}: generation {stored} must be migrated to {newest} before it can be opened", .path.display())]
-    NeedsMigration {
+    /// The log is of an older generation and cannot be converted without losing or inventing something, or it breaks the
+    /// rules of its own generation: [`Refusal::class`] tells. It stays as it is.
+    #[error("{}: the log cannot be converted to {}", .path.display(), Generation::CURRENT)]
+    Refused {
         /// The log.
         path: PathBuf,
-        /// Its generation.
-        stored: Generation,
-        /// The generation that this build opens.
-        newest: Generation,
+        /// The first rule that it breaks.
+        source: Refusal,
     },
     /// An argument that no session can have.
     #[error("{what}")]
@@ -191,8 +191,11 @@ pub enum Error {
         what: String,
     },
     /// The caller's own cancellation.
-    #[error("cancelled")]
-    Cancelled,
+    #[error("cancelled: {reason}")]
+    Cancelled {
+        /// What the caller gave, unchanged.
+        reason: std::sync::Arc<dyn std::error::Error + Send + Sync>,
+    },
     /// The operating system refused.
     #[error("{}: {action} failed", .path.display())]
     Io {
@@ -282,6 +285,60 @@ impl Error {
             ReadError::Bad { at, fault } => {
                 Self::Corruption { path, offset: at, intact, source: Damage::Bytes(fault) }
             }
+        }
+    }
+
+    /// Whether a file became shorter while it was read: what is there now may be sound.
+    pub(crate) const fn is_shrunk(&self) -> bool {
+        matches!(self, Self::Corruption { source: Damage::Bytes(Fault::Shrunk), .. })
+    }
+
+    /// The same failure, for another caller who asks how it ended. A refusal of the system keeps its number, or its kind
+    /// and words where it has none.
+    pub(crate) fn again(&self) -> Self {
+        match self {
+            Self::AlreadyExists { id } => Self::AlreadyExists { id: id.clone() },
+            Self::AlreadyOwned { id, owner } => Self::AlreadyOwned { id: id.clone(), owner: owner.clone() },
+            Self::NotFound { id } => Self::NotFound { id: id.clone() },
+            &Self::ReadOnly { ref id, operation } => Self::ReadOnly { id: id.clone(), operation },
+            &Self::HandleClosed { ref id, operation } => Self::HandleClosed { id: id.clone(), operation },
+            Self::Poisoned { id } => Self::Poisoned { id: id.clone() },
+            &Self::Corruption { ref path, offset, intact, source } => {
+                Self::Corruption { path: path.clone(), offset, intact, source }
+            }
+            &Self::DamagedTail { ref path, offset, intact, source } => {
+                Self::DamagedTail { path: path.clone(), offset, intact, source }
+            }
+            &Self::TornTail { ref path, offset, torn, intact } => {
+                Self::TornTail { path: path.clone(), offset, torn, intact }
+            }
+            Self::FormatUnsupported { path, reason } => {
+                Self::FormatUnsupported { path: path.clone(), reason: reason.clone() }
+            }
+            Self::Refused { path, source } => Self::Refused { path: path.clone(), source: source.clone() },
+            Self::InvalidArgument { what } => Self::InvalidArgument { what: what.clone() },
+            &Self::InvalidRow { index, source } => Self::InvalidRow { index, source },
+            &Self::SeqMismatch { ref id, expected, index, actual } => {
+                Self::SeqMismatch { id: id.clone(), expected, index, actual }
+            }
+            Self::IdentityMismatch { path, what } => {
+                Self::IdentityMismatch { path: path.clone(), what: what.clone() }
+            }
+            Self::DuplicateId { id, first, second } => {
+                Self::DuplicateId { id: id.clone(), first: first.clone(), second: second.clone() }
+            }
+            Self::Layout { path, what } => Self::Layout { path: path.clone(), what: what.clone() },
+            &Self::Shrank { ref path, seen, found } => Self::Shrank { path: path.clone(), seen, found },
+            Self::Foreign { path, what } => Self::Foreign { path: path.clone(), what: what.clone() },
+            Self::Cancelled { reason } => Self::Cancelled { reason: std::sync::Arc::clone(reason) },
+            Self::Io { path, action, source } => {
+                let source = source.raw_os_error().map_or_else(
+                    || io::Error::new(source.kind(), source.to_string()),
+                    io::Error::from_raw_os_error,
+                );
+                Self::Io { path: path.clone(), action, source }
+            }
+            Self::Aggregate(errors) => Self::Aggregate(errors.iter().map(Self::again).collect()),
         }
     }
 

@@ -45,19 +45,29 @@ fn sample(encoding: Encoding, appends: &[usize]) -> Sample {
 }
 
 fn read(encoding: Encoding, bytes: &[u8]) -> (Vec<u8>, Result<Tail, ReadError>) {
+    let (text, tail, error) = read_within(encoding, bytes, Limits::DEFAULT);
+    (text, error.map_or_else(|| Ok(tail.expect("the end is judged")), Err))
+}
+
+fn read_within(
+    encoding: Encoding,
+    bytes: &[u8],
+    limits: Limits,
+) -> (Vec<u8>, Option<Tail>, Option<ReadError>) {
     let mut source = bytes;
-    let mut reader = reader(encoding, Limits::DEFAULT);
+    let mut reader = reader(encoding, limits);
     let mut text = Vec::new();
-    loop {
+    let error = loop {
         match reader.next(&mut source) {
             Ok(Some(block)) => {
                 assert_eq!(block.content_start, text.len() as u64);
                 text.extend_from_slice(block.content);
             }
-            Ok(None) => return (text, Ok(reader.tail().expect("the end is judged"))),
-            Err(error) => return (text, Err(error)),
+            Ok(None) => break None,
+            Err(error) => break Some(error),
         }
-    }
+    };
+    (text, reader.tail(), error)
 }
 
 impl Sample {
@@ -196,6 +206,77 @@ fn damage_is_told_from_tears_by_what_follows_and_by_zeros() {
     flipped[start] = 0;
     assert_eq!(read(Encoding::Indexed, &flipped).1.unwrap().state, TailState::Damaged);
     assert_eq!(last, log.borders[2].0);
+}
+
+#[test]
+fn what_is_beyond_a_limit_is_unsupported_and_never_torn() {
+    const KIB: u64 = 1 << 10;
+    let mut limits = Limits::DEFAULT;
+    (limits.frame_content_bytes_max, limits.row_bytes_max) = (256 * KIB, 256 * KIB);
+    let is_limit = |error: Option<ReadError>, start: usize| match error {
+        Some(ReadError::Bad { at, fault }) => {
+            assert!(fault.is_limit() && fault.is_unsupported() && at == start as u64, "{fault} at {at}");
+        }
+        other => panic!("{other:?}"),
+    };
+    // 400 KiB of rows are two segments, which fit, and one frame, which does not.
+    let log = sample(Encoding::Indexed, &[2, 6_000]);
+    assert!(read_within(Encoding::Indexed, &log.bytes, limits).2.is_none());
+    limits.frame_content_bytes_max = 200 * KIB;
+    let (text, _, error) = read_within(Encoding::Indexed, &log.bytes, limits);
+    is_limit(error, log.borders[1].0);
+    assert_eq!(text, log.text(2));
+
+    let log = sample(Encoding::Zstd, &[2, 6_000]);
+    let zeros = [0; 2_000];
+    let start = log.borders[1].0;
+    for bytes in [log.bytes.clone(), [&log.bytes[..], &zeros].concat()] {
+        let (text, tail, error) = read_within(Encoding::Zstd, &bytes, limits);
+        is_limit(error, start);
+        let tail = tail.expect("judged");
+        assert_eq!((tail.state, tail.good_end), (TailState::Unsupported, start as u64));
+        assert!(!tail.is_appendable());
+        assert_eq!(text, log.text(2));
+    }
+    // A damaged frame before one that this reader cannot hold: nobody knows what would be cut off.
+    let mut log = sample(Encoding::Zstd, &[2, 400, 6_000]);
+    assert!(log.borders[1].0 < 1024 && log.borders[2].0 > 1536);
+    log.bytes[1024..1536].fill(0);
+    let (_, tail, _) = read_within(Encoding::Zstd, &log.bytes, limits);
+    assert_eq!(tail.expect("judged").state, TailState::Corrupt);
+
+    let line = vec![b'x'; 600 << 10];
+    let log = sample(Encoding::Plain, &[2]);
+    let start = log.bytes.len();
+    for end in [&b"\n"[..], b"\n{}\n", b"", &zeros] {
+        let bytes = [&log.bytes[..], &line, end].concat();
+        let (text, tail, error) = read_within(Encoding::Plain, &bytes, limits);
+        is_limit(error, start);
+        let tail = tail.expect("judged");
+        assert_eq!((tail.state, tail.good_end), (TailState::Unsupported, start as u64));
+        assert_eq!(text, log.text(2));
+    }
+}
+
+#[test]
+fn a_search_that_is_given_up_refuses_and_never_cuts() {
+    let mut log = sample(Encoding::Zstd, &[2, 400]);
+    let start = log.borders[1].0;
+    assert!(start < 1024 && log.bytes.len() > 2048);
+    log.bytes[1024..1536].fill(0);
+    // Places at which a frame seems to start, and none does.
+    for (places, state) in [
+        (0, TailState::Torn),
+        (4096, TailState::Torn),
+        (4097, TailState::Corrupt),
+        (9000, TailState::Corrupt),
+    ] {
+        let bytes = [&log.bytes[..], &[0x28, 0xb5, 0x2f, 0xfd, 0x08].repeat(places)].concat();
+        let (text, tail, _) = read_within(Encoding::Zstd, &bytes, Limits::DEFAULT);
+        let tail = tail.expect("judged");
+        assert_eq!((tail.state, tail.good_end), (state, start as u64), "{places} places");
+        assert_eq!(text, log.text(2));
+    }
 }
 
 #[test]

@@ -28,6 +28,7 @@ targets! {
     open_bytes => seslog::fuzzing::open_bytes::fuzz_open_bytes,
     stream_accumulate => seslog::fuzzing::stream::fuzz_stream_accumulate,
     stream_expand => seslog::fuzzing::stream::fuzz_stream_expand,
+    migrate => seslog::fuzzing::migrate::fuzz_migrate,
 }
 
 fn run_seeds(target: &str, body: fn(&[u8])) {

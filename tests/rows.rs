@@ -1,6 +1,8 @@
 //! The row layer against logs that the original made: every line of the corpus, the migration vectors and the damage
 //! cases. All of it lies beside the crate; without it the tests say so and pass.
 
+mod common;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -16,14 +18,7 @@ const LIMITS: Limits = Limits::DEFAULT;
 
 /// A folder of the shared material, or `None` with a visible line when it is absent.
 fn shared(folder: &str) -> Option<PathBuf> {
-    let root = std::env::var_os("SESLOG_SHARED")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared"), PathBuf::from);
-    let path = root.join(folder);
-    if path.is_dir() {
-        return Some(path);
-    }
-    eprintln!("SKIPPED: ../shared is not here");
-    None
+    common::shared().map(|shared| shared.join(folder))
 }
 
 fn json(path: &Path) -> Value {

@@ -2,7 +2,7 @@
 
 use seslog::container::Encoding;
 use seslog::json::Text;
-use seslog::row::Header;
+use seslog::row::{Header, RowFault};
 use seslog::store::{FileStore, SessionAccess, State, StoreOptions};
 use seslog::units::{Generation, UnixMs};
 use seslog::{Error, Result};
@@ -24,7 +24,7 @@ fn row(seq: u64) -> String {
     )
 }
 
-fn append(handle: &seslog::store::SessionHandle, seqs: std::ops::Range<u64>) -> Result<()> {
+fn append(handle: &seslog::store::FileHandle, seqs: std::ops::Range<u64>) -> Result<()> {
     let rows: Vec<String> = seqs.map(row).collect();
     let rows: Vec<&[u8]> = rows.iter().map(String::as_bytes).collect();
     handle.append(&rows)
@@ -116,5 +116,51 @@ fn a_torn_end_is_set_aside_by_the_next_append_and_nothing_before_it_changes() {
                 }
             }
         }
+    }
+}
+
+/// A retried append behind half a row makes a line that begins and ends like an event.
+#[test]
+fn a_fused_line_of_a_plain_log_is_never_read_as_an_event() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = FileStore::with_options(dir.path(), options(Encoding::Plain));
+    let handle = store.create(header("s"), None).unwrap();
+    append(&handle, 0..2).unwrap();
+    handle.close().unwrap();
+    let id = Text::from("s");
+    let path = store.stat(&id).unwrap().unwrap().path;
+    let mut text = std::fs::read_to_string(&path).unwrap();
+    text.push_str("{\"type\":\"plan/mode\",\"seq\":2,\"time\":5,\"data\":{\"text\":\"hal");
+    text.push_str(&format!("{}\n{}\n", row(2), row(3)));
+    std::fs::write(&path, text).unwrap();
+    let reader = store.open(&id, SessionAccess::Read).unwrap();
+    for (from, length) in [(0, u64::MAX), (0, 3), (2, 1)] {
+        let read = reader.read(from, length);
+        assert!(
+            read.is_err()
+                || read.as_ref().is_ok_and(|events| events.rows().all(|row| !row.ends_with(b"}}}}"))),
+            "{read:?}"
+        );
+        if let Ok(events) = read {
+            assert!(from + events.len() as u64 <= 2, "{events:?}");
+        }
+    }
+}
+
+#[test]
+fn a_row_that_is_two_lines_is_refused_and_its_seq_stays_free() {
+    // It was stored: the next open then found half a row, in a log whose append had been acknowledged.
+    for encoding in Encoding::ALL {
+        let dir = tempfile::tempdir().unwrap();
+        let store = FileStore::with_options(dir.path(), options(encoding));
+        let handle = store.create(header("s-1"), None).unwrap();
+        let two_lines = row(1).replacen(',', ",\n", 1);
+        let refused = handle.append(&[row(0).as_bytes(), two_lines.as_bytes()]).unwrap_err();
+        let Error::InvalidRow { index, source } = refused else { panic!("{refused}") };
+        assert_eq!((index, source), (1, RowFault::LineFeed { offset: 20 }));
+        append(&handle, 0..2).unwrap();
+        handle.close().unwrap();
+        let reader = store.open(&Text::from("s-1"), SessionAccess::Read).unwrap();
+        assert_eq!(reader.read(0, 9).unwrap().len(), 2, "{encoding}");
     }
 }

@@ -125,6 +125,9 @@ pub enum Fault {
     /// A body holds an extension frame of a kind that this build does not know.
     #[error("the body holds an extension frame that this build does not know")]
     Extension,
+    /// No level of the compressor avoids an aligned sector of zeros, which a record must not hold.
+    #[error("the rows compress to an aligned sector of zeros at every level")]
+    ZeroSector,
     /// A body is longer than a segment may be.
     #[error("a body of {len} bytes is longer than {limit}")]
     BodyLimit {
@@ -153,15 +156,29 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Whether the bytes are intact but ask for something that this build does not know.
+    /// Whether the bytes may be sound and are only beyond this build: they ask for something that it does not know, or for
+    /// more than one of its limits allows. Such bytes are never called damaged, and never cut off.
     #[must_use]
     pub const fn is_unsupported(self) -> bool {
+        self.is_limit()
+            || matches!(
+                self,
+                Self::TrailerVersion { .. }
+                    | Self::TrailerFlags { .. }
+                    | Self::Extension
+                    | Self::Dictionary { .. }
+            )
+    }
+
+    /// Whether a limit of this reader, and nothing else, keeps the bytes from being read.
+    #[must_use]
+    pub const fn is_limit(self) -> bool {
         matches!(
             self,
-            Self::TrailerVersion { .. }
-                | Self::TrailerFlags { .. }
-                | Self::Extension
-                | Self::Dictionary { .. }
+            Self::WindowLimit { .. }
+                | Self::ContentLimit { .. }
+                | Self::LineLimit { .. }
+                | Self::BodyLimit { .. }
         )
     }
 

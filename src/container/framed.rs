@@ -18,11 +18,15 @@ pub(crate) struct FramedReader {
     decoder: Decoder,
     limits: Limits,
     at: u64,
+    /// Start of the last good frame: whoever wrote it had synced what stands before it.
+    durable: u64,
     index: u64,
     content_start: u64,
     tail: Option<Tail>,
     /// The frame that could not be served, until it is skipped.
     damage: Option<Damage>,
+    /// The next frame, if the decoder holds its content already.
+    ready: Option<Frame>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -35,12 +39,25 @@ struct Damage {
 impl FramedReader {
     pub(crate) fn new(limits: Limits) -> Self {
         let decoder = Decoder::new(limits);
-        Self { decoder, limits, at: 0, index: 0, content_start: 0, tail: None, damage: None }
+        Self {
+            decoder,
+            limits,
+            at: 0,
+            durable: 0,
+            index: 0,
+            content_start: 0,
+            tail: None,
+            damage: None,
+            ready: None,
+        }
     }
 
-    /// A reader whose first block is the frame at `start`; not the header's. Content offsets then count from there.
-    pub(crate) fn behind(start: u64, limits: Limits) -> Self {
-        Self { at: start, index: 1, ..Self::new(limits) }
+    /// A reader whose first block is `frame`, not the header's. Content offsets then count from there. `decoder` may have
+    /// decoded that very frame last.
+    pub(crate) fn at(frame: Frame, decoder: Decoder, is_decoded: bool, limits: Limits) -> Self {
+        let is_ready = is_decoded && check_lines(false, decoder.content(), limits).is_ok();
+        let ready = is_ready.then_some(frame);
+        Self { decoder, at: frame.start, durable: frame.start, index: 1, ready, ..Self::new(limits) }
     }
 
     /// Judges a stop at `self.at`: a fault there, and whether intact frames follow.
@@ -58,7 +75,8 @@ impl FramedReader {
             Some(next) => Later::Durable(next),
             None => Later::Nothing,
         };
-        let stop = Stop { good_end: start, durable: start, committed: true, fault: Some(fault), later };
+        let durable = self.durable;
+        let stop = Stop { good_end: start, durable, committed: true, fault: Some(fault), later };
         let tail = judge(source, stop, Zeros::AnySector)?;
         self.tail = Some(tail);
         match tail.state {
@@ -74,10 +92,13 @@ impl BlockReader for FramedReader {
             return Ok(None);
         }
         let frame = loop {
+            if let Some(frame) = self.ready.take() {
+                break frame;
+            }
             if self.at >= source.size() && self.index > 0 {
                 let stop = Stop {
                     good_end: self.at,
-                    durable: self.at,
+                    durable: self.durable,
                     committed: true,
                     fault: None,
                     later: Later::Nothing,
@@ -85,6 +106,7 @@ impl BlockReader for FramedReader {
                 self.tail = Some(judge(source, stop, Zeros::AnySector)?);
                 return Ok(None);
             }
+            source.hold(self.at);
             let frame = match frame::walk(source, self.at) {
                 Ok(frame) => frame,
                 Err(ReadError::Bad { fault: Fault::Shrunk, at }) => {
@@ -107,12 +129,12 @@ impl BlockReader for FramedReader {
             if self.index == 0 || !self.decoder.content().is_empty() {
                 break frame;
             }
-            self.at = frame.end;
+            (self.durable, self.at) = (frame.start, frame.end);
             self.index = self.index.saturating_add(1);
         };
         let (index, content_start) = (self.index, self.content_start);
         let content = self.decoder.content();
-        self.at = frame.end;
+        (self.durable, self.at) = (frame.start, frame.end);
         self.index = index.saturating_add(1);
         self.content_start = content_start.saturating_add(content.len() as u64);
         Ok(Some(Block { index, start: frame.start, end: frame.end, content, content_start, counted: None }))
@@ -127,6 +149,10 @@ impl BlockReader for FramedReader {
         self.index = self.index.saturating_add(1);
         self.tail = None;
         Ok(Some(Skipped { start: damage.start, end }))
+    }
+
+    fn index(&self) -> u64 {
+        if self.damage.is_some() || self.tail.is_some() { self.index } else { self.index.saturating_sub(1) }
     }
 
     fn tail(&self) -> Option<Tail> {
@@ -148,47 +174,71 @@ fn decode(
 ) -> Result<Result<(), Fault>, ReadError> {
     let Ok(len) = usize::try_from(frame.stored_len()) else { return Ok(Err(Fault::FrameData)) };
     let stored = source.get(frame.start, len)?;
-    let content = decoder.decode(frame, stored).and_then(|content| check_lines(is_header, content, limits));
+    let limit = if is_header { limits.header_bytes_max } else { limits.frame_content_bytes_max };
+    let content = decoder
+        .decode_up_to(frame, stored, limit)
+        .and_then(|content| check_lines(is_header, content, limits));
     source.confirm()?;
     Ok(content)
 }
 
 /// Start of the next intact frame behind a damaged one that starts at `start` and, if the structure tells, ends at `end`.
 ///
-/// Frames that border on each other are tried first; then every place where the magic stands, most of which are none.
+/// Frames that border on each other are tried first; then every place where the magic stands, most of which are none. Each
+/// may cost a decompression, so a hostile file could make this take for ever: where that would be, what follows is taken for
+/// intact, which only ever refuses more.
 fn next_intact(
     source: &mut dyn Source,
     decoder: &mut Decoder,
     start: u64,
     end: Option<u64>,
 ) -> Result<Option<u64>, ReadError> {
+    let mut content = 0;
     let mut at = end;
     while let Some(start) = at.filter(|&at| at < source.size()) {
-        if is_intact(source, decoder, start)? {
+        if content > SEARCHED_CONTENT_MAX || is_intact(source, decoder, start, &mut content)? {
             return Ok(Some(start));
         }
         at = frame::walk(source, start).ok().map(|frame| frame.end);
     }
-    search(source, decoder, end.unwrap_or(start).max(start.saturating_add(1)))
+    search(source, decoder, end.unwrap_or(start).max(start.saturating_add(1)), content)
 }
 
-fn is_intact(source: &mut dyn Source, decoder: &mut Decoder, start: u64) -> Result<bool, ReadError> {
+/// Whether an intact frame starts at `start`. Adds the bytes that it decompressed to `content`.
+fn is_intact(
+    source: &mut dyn Source,
+    decoder: &mut Decoder,
+    start: u64,
+    content: &mut u64,
+) -> Result<bool, ReadError> {
     match frame::walk(source, start) {
         Ok(frame) if frame.has_checksum => {
             let limits = decoder.limits();
-            let whole = decode(decoder, source, &frame, false, limits)?.is_ok();
-            Ok(whole && !decoder.content().is_empty())
+            let decoded = decode(decoder, source, &frame, false, limits)?;
+            *content = content.saturating_add(decoder.content().len() as u64);
+            Ok(match decoded {
+                Ok(()) => !decoder.content().is_empty(),
+                // What it holds is not known, so it must not be cut off with what stands before it.
+                Err(fault) => fault.is_unsupported(),
+            })
         }
         Ok(_) | Err(ReadError::Bad { .. }) => Ok(false),
         Err(error) => Err(error),
     }
 }
 
-fn search(source: &mut dyn Source, decoder: &mut Decoder, from: u64) -> Result<Option<u64>, ReadError> {
+/// Places at which a search looks for an intact frame.
+const SEARCHED_MAX: u32 = 4096;
+/// Bytes that a search decompresses before it looks no further.
+const SEARCHED_CONTENT_MAX: u64 = 1 << 30;
+
+fn search(
+    source: &mut dyn Source,
+    decoder: &mut Decoder,
+    from: u64,
+    mut content: u64,
+) -> Result<Option<u64>, ReadError> {
     const PIECE: u64 = 256 << 10;
-    /// Each candidate may cost a decompression; a file that holds more than this many is hostile, and what follows is
-    /// then taken for intact, which only ever refuses more.
-    const CANDIDATES_MAX: u32 = 4096;
     let finder = memchr::memmem::Finder::new(&frame::MAGIC);
     let mut candidates = 0_u32;
     let mut at = from;
@@ -198,7 +248,8 @@ fn search(source: &mut dyn Source, decoder: &mut Decoder, from: u64) -> Result<O
         let hits: Vec<u64> = finder.find_iter(bytes).map(|hit| at.saturating_add(hit as u64)).collect();
         for hit in hits {
             candidates = candidates.saturating_add(1);
-            if candidates > CANDIDATES_MAX || is_intact(source, decoder, hit)? {
+            let gives_up = candidates > SEARCHED_MAX || content > SEARCHED_CONTENT_MAX;
+            if gives_up || is_intact(source, decoder, hit, &mut content)? {
                 return Ok(Some(hit));
             }
         }
@@ -218,7 +269,7 @@ pub(crate) struct FramedWriter {
 impl FramedWriter {
     pub(crate) fn create(header: &[u8], level: i32, out: &mut Vec<u8>) -> Self {
         let start = out.len();
-        let mut encoder = Encoder::new(level);
+        let encoder = Encoder::new(level);
         encoder.encode(header, out);
         Self { encoder, end: out.len().saturating_sub(start) as u64, staged: 0 }
     }
@@ -232,7 +283,8 @@ impl BlockWriter for FramedWriter {
     fn stage(&mut self, batch: &Batch<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
         let start = out.len();
         if !batch.content.is_empty() {
-            self.encoder.encode(batch.content, out);
+            let at = self.end.saturating_add(self.staged);
+            self.encoder.encode_at(at, batch.content, out)?;
         }
         self.staged = self.staged.saturating_add(out.len().saturating_sub(start) as u64);
         Ok(())

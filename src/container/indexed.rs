@@ -7,10 +7,10 @@ mod read;
 mod walk;
 mod write;
 
-pub(crate) use hop::{durable_hint, last_trailer};
+pub(crate) use hop::{Hop, durable_hint, last_trailer};
 pub(crate) use read::IndexedReader;
-pub(crate) use walk::Walk;
-pub(crate) use write::IndexedWriter;
+pub(crate) use walk::{Walk, WalkStop};
+pub(crate) use write::{IndexedWriter, SEGMENT_CONTENT};
 
 use super::seek::jump;
 
@@ -22,13 +22,20 @@ pub(crate) struct Jumps {
 }
 
 impl Jumps {
-    /// Enters the trailer of `segment`, the one behind the last entered, and returns its skip distance; 0 for segment 0.
+    /// The skip distance of `segment`, whose trailer ends at `end`: the one behind the last entered. 0 for segment 0.
+    pub(crate) fn distance(&self, segment: u32, end: u64) -> u64 {
+        let target = jump(segment);
+        let found = self.ends.iter().rev().find(|&&(top, _)| top <= target);
+        found.map_or(0, |&(_, target_end)| end.saturating_sub(target_end))
+    }
+
+    /// Enters the trailer of `segment`, the one behind the last entered, and returns its skip distance.
     pub(crate) fn push(&mut self, segment: u32, end: u64) -> u64 {
+        let distance = self.distance(segment, end);
         let target = jump(segment);
         while self.ends.last().is_some_and(|&(top, _)| top > target) {
             self.ends.pop();
         }
-        let distance = self.ends.last().map_or(0, |&(_, target_end)| end.saturating_sub(target_end));
         self.ends.push((segment, end));
         distance
     }

@@ -13,6 +13,7 @@ mod indexed;
 mod plain;
 mod position;
 mod probe;
+mod quick;
 #[expect(
     unsafe_code,
     reason = "maps, their guard and one file lock; the module states what makes them sound"
@@ -21,6 +22,8 @@ pub(crate) mod raw;
 mod read;
 mod seek;
 mod source;
+#[doc(hidden)]
+pub mod spec;
 mod tail;
 mod trailer;
 mod write;
@@ -32,7 +35,9 @@ pub use fault::{Fault, ReadError};
 pub use frame::{Frame, walk as walk_frame};
 pub(crate) use indexed::durable_hint;
 pub use position::{SeqOf, reader_at};
+pub(crate) use probe::sealed_count;
 pub use probe::{Last, Probe, header_line, probe};
+pub use quick::{Skim, skim};
 pub use read::{Block, BlockReader, Counted, Skipped, reader};
 pub use source::{FileSource, Source};
 pub use tail::{Tail, TailState};

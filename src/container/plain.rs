@@ -11,7 +11,7 @@ use super::write::BlockWriter;
 use crate::limits::Limits;
 
 /// Bytes of lines that one block holds, unless a single line is longer.
-const STRETCH: usize = 256 << 10;
+const STRETCH: usize = 64 << 10;
 
 /// Reads lines forward, many at a time.
 #[derive(Debug)]
@@ -54,6 +54,10 @@ impl PlainReader {
             want = want.saturating_mul(2);
         }
     }
+
+    fn stop(&self, fault: Option<Fault>) -> Stop {
+        Stop { good_end: self.at, durable: self.at, committed: true, fault, later: Later::Nothing }
+    }
 }
 
 impl BlockReader for PlainReader {
@@ -62,13 +66,20 @@ impl BlockReader for PlainReader {
             return Ok(None);
         }
         let start = self.at;
-        let Some(len) = self.stretch(source)? else {
+        let stretch = match self.stretch(source) {
+            Err(ReadError::Bad { at, fault }) if fault.is_limit() && self.index > 0 => {
+                let stop = self.stop(Some(fault));
+                self.tail = Some(judge(source, stop, Zeros::ToTheEnd)?);
+                return Err(ReadError::bad(at, fault));
+            }
+            stretch => stretch?,
+        };
+        let Some(len) = stretch else {
             if self.index == 0 {
                 return Err(ReadError::bad(start, Fault::HeaderLine));
             }
             let fault = (start < source.size()).then_some(Fault::Truncated);
-            let stop =
-                Stop { good_end: start, durable: start, committed: true, fault, later: Later::Nothing };
+            let stop = self.stop(fault);
             self.tail = Some(judge(source, stop, Zeros::ToTheEnd)?);
             return Ok(None);
         };
@@ -85,6 +96,10 @@ impl BlockReader for PlainReader {
     fn skip(&mut self, _source: &mut dyn Source) -> Result<Option<Skipped>, ReadError> {
         // Lines stand for themselves: damage in one never hides the next.
         Ok(None)
+    }
+
+    fn index(&self) -> u64 {
+        if self.tail.is_some() { self.index } else { self.index.saturating_sub(1) }
     }
 
     fn tail(&self) -> Option<Tail> {

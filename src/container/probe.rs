@@ -5,16 +5,23 @@
 use super::Encoding;
 use super::fault::{Fault, ReadError};
 use super::frame;
-use super::indexed::{Walk, last_trailer};
+use super::indexed::{Hop, Walk, WalkStop, last_trailer};
 use super::read::check_lines;
 use super::source::Source;
+use super::trailer::TRAILER_LEN;
 use super::zstd::Decoder;
 use crate::limits::Limits;
 
 /// Bytes that one look at the end of a file reads first: most trailers and last rows lie in one page.
 const NEAR: u64 = 4 << 10;
 /// Bytes at the end of a file in which the last frame or row is searched before the forward walk has to answer.
-const FAR: u64 = 60 << 10;
+pub(super) const FAR: u64 = 60 << 10;
+
+/// Markers at the end of an indexed log that a look from behind steps over.
+const MARKERS: usize = 16;
+
+/// Longest last segment that is read in one piece.
+const AT_ONCE: usize = 1 << 20;
 
 /// What the two ends of a log say.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +31,9 @@ pub struct Probe {
     pub header: Vec<u8>,
     /// What stands at the end.
     pub last: Last,
+    /// Bytes before the last record that no sync is known to have covered and that were not looked at: if the power went
+    /// during a large append, they may be damaged although its end is not. Else 0.
+    pub unproved: u64,
 }
 
 /// The end of a log as its last bytes show it.
@@ -48,7 +58,8 @@ pub enum Last {
 
 /// Reads both ends of a log that its caller took for `encoding`.
 ///
-/// Reads at most 64 KiB besides the header line and the last segment (or row), whatever the log's length.
+/// Reads at most 64 KiB besides the header line and the last segment (or row), whatever the log's length; in a framed log
+/// whose end is not clear within those, the headers of all frames too.
 ///
 /// # Errors
 /// The fault of the header: a log without one has no identity. Everything at the end is told by [`Probe::last`].
@@ -78,58 +89,146 @@ pub fn header_line(
     }
 }
 
+/// Events of an indexed log by its last trailer, if the log is whole as far as a look from behind tells.
+///
+/// What [`probe`] proves, but for the rows that the last trailer counts: nothing is decompressed. For seeking, not for what a
+/// person is told. Reads as far back as it takes to be sure that no crash damaged what lies before the end.
+///
+/// # Errors
+/// The fault of the header's segment.
+pub(crate) fn sealed_count(source: &mut dyn Source) -> Result<Option<u64>, ReadError> {
+    let (walk, _) = Walk::start(source)?;
+    Ok(match prove_end(source, &walk, u64::MAX) {
+        Ok(End::HeaderOnly) => Some(0),
+        Ok(End::Segment { counted, unproved: 0, .. }) => Some(counted),
+        _ => None,
+    })
+}
+
 fn indexed(source: &mut dyn Source, limits: Limits) -> Result<Probe, ReadError> {
     let (walk, first) = Walk::start(source)?;
     let mut decoder = Decoder::new(limits);
     let frame = first.frame.ok_or(ReadError::bad(0, Fault::HeaderLine))?;
     let header = decode(source, &mut decoder, &frame, true, limits)?.to_vec();
-    let last = indexed_tail(source, &walk, &mut decoder, limits).or_else(unclear)?;
-    Ok(Probe { header, last })
+    let (last, unproved) = match prove_end(source, &walk, FAR) {
+        Ok(End::HeaderOnly) => (Last::HeaderOnly, 0),
+        Ok(End::Segment { frame, counted, unproved }) => {
+            let lines = decode(source, &mut decoder, &frame, false, limits);
+            let rows = |lines: &[u8]| Last::Rows { lines: lines.to_vec(), counted: Some(counted) };
+            let last = lines.map(|lines| if lines.is_empty() { Last::Unclear } else { rows(lines) });
+            (last.or_else(unclear)?, unproved)
+        }
+        Ok(End::Unclear) => (Last::Unclear, 0),
+        Err(error) => (unclear(error)?, 0),
+    };
+    Ok(Probe { header, last, unproved })
 }
 
-fn indexed_tail(
-    source: &mut dyn Source,
-    walk: &Walk,
-    decoder: &mut Decoder,
-    limits: Limits,
-) -> Result<Last, ReadError> {
+/// The end of an indexed log, nothing decompressed.
+enum End {
+    HeaderOnly,
+    /// The last segment with rows is whole and chained to the one before it.
+    Segment {
+        frame: frame::Frame,
+        /// Events of the log by the last trailer.
+        counted: u64,
+        /// As [`Probe::unproved`].
+        unproved: u64,
+    },
+    Unclear,
+}
+
+/// `reach`: how many bytes before the last record are walked where no sync is known to have covered them.
+fn prove_end(source: &mut dyn Source, walk: &Walk, reach: u64) -> Result<End, ReadError> {
     // One read fetches the last trailer and, mostly, the body before it.
     let near = source.size().saturating_sub(walk.end()).min(NEAR);
     source.get(source.size().saturating_sub(near), usize::try_from(near).unwrap_or(0))?;
-    let Some(last) = last_trailer(source, walk.id())? else { return Ok(Last::Unclear) };
+    let Some(last) = last_trailer(source, walk.id())? else { return Ok(End::Unclear) };
     if !last.trailer.commit {
-        return Ok(Last::Unclear);
+        return Ok(End::Unclear);
     }
     let counted = last.trailer.next_seq;
     let mut hop = last;
-    while hop.trailer.body_len == 0 {
+    // Each recovery leaves one marker; a log that ends with more than these is walked.
+    for _ in 0..MARKERS {
+        if hop.trailer.body_len > 0 {
+            break;
+        }
         hop = hop.previous(source, walk.id())?;
     }
+    if hop.trailer.body_len == 0 {
+        return Ok(End::Unclear);
+    }
     if hop.trailer.segment == 0 {
-        return Ok(if counted == 0 { Last::HeaderOnly } else { Last::Unclear });
+        return Ok(if counted == 0 { End::HeaderOnly } else { End::Unclear });
     }
     let start = hop.trailer.body_start(hop.end).ok_or(ReadError::bad(0, Fault::Truncated))?;
+    // One read fetches the body with the trailers around it; a longer one is read as it is asked for.
+    let around = start.saturating_sub(TRAILER_LEN as u64)..hop.end;
+    if let Ok(len @ ..=AT_ONCE) = usize::try_from(around.end.saturating_sub(around.start)) {
+        source.get(around.start, len)?;
+    }
     // The chain from the segment before proves the body and its CRC.
     let before = hop.previous(source, walk.id())?;
     let mut check = Walk::behind(walk.id(), before.trailer, before.end);
     let Some(frame) = check.step(source).ok().and_then(|segment| segment.frame) else {
-        return Ok(Last::Unclear);
+        return Ok(End::Unclear);
     };
     debug_assert!(frame.start >= start, "the frame lies in the body");
-    let lines = decode(source, decoder, &frame, false, limits)?;
-    Ok(if lines.is_empty() {
-        Last::Unclear
-    } else {
-        Last::Rows { lines: lines.to_vec(), counted: Some(counted) }
-    })
+    let durable = last.trailer.durable_boundary(last.end).unwrap_or(0);
+    let unproved = match start.saturating_sub(durable) {
+        0 => 0,
+        gap if gap > reach => gap,
+        _ if !is_chained(source, walk, last, durable)? => return Ok(End::Unclear),
+        _ => 0,
+    };
+    Ok(End::Segment { frame, counted, unproved })
+}
+
+/// Whether whole segments lead from the one that ends at `durable` to the last one.
+fn is_chained(source: &mut dyn Source, head: &Walk, last: Hop, durable: u64) -> Result<bool, ReadError> {
+    let mut walk = match last.durable(source, head.id())? {
+        Some(hop) => Walk::behind(head.id(), hop.trailer, hop.end),
+        None if durable == 0 => head.clone(),
+        None => return Ok(false),
+    };
+    while walk.end() < last.end {
+        match walk.step(source) {
+            Ok(_) => {}
+            Err(WalkStop::Read(error)) => return Err(error),
+            Err(WalkStop::End | WalkStop::Fault(_)) => return Ok(false),
+        }
+    }
+    Ok(true)
 }
 
 fn framed(source: &mut dyn Source, limits: Limits) -> Result<Probe, ReadError> {
     let mut decoder = Decoder::new(limits);
     let first = frame::walk(source, 0)?;
     let header = decode(source, &mut decoder, &first, true, limits)?.to_vec();
-    let last = framed_tail(source, first.end, &mut decoder, limits).or_else(unclear)?;
-    Ok(Probe { header, last })
+    let mut last = framed_tail(source, first.end, &mut decoder, limits).or_else(unclear)?;
+    if last == Last::Unclear {
+        last = framed_walk(source, first.end, &mut decoder, limits).or_else(unclear)?;
+    }
+    Ok(Probe { header, last, unproved: 0 })
+}
+
+/// Finds the last frame by the structure of all frames before it, which are hopped over.
+fn framed_walk(
+    source: &mut dyn Source,
+    header_end: u64,
+    decoder: &mut Decoder,
+    limits: Limits,
+) -> Result<Last, ReadError> {
+    let (mut at, mut last) = (header_end, None);
+    while at < source.size() {
+        let frame = frame::walk(source, at)?;
+        at = frame.end;
+        last = Some(frame);
+    }
+    let Some(frame) = last.filter(|frame| frame.has_checksum) else { return Ok(Last::Unclear) };
+    let lines = decode(source, decoder, &frame, false, limits)?;
+    Ok(if lines.is_empty() { Last::Unclear } else { Last::Rows { lines: lines.to_vec(), counted: None } })
 }
 
 /// Looks for the one frame that ends with the file.
@@ -217,7 +316,7 @@ fn plain(source: &mut dyn Source, limits: Limits) -> Result<Probe, ReadError> {
             }
         }
     };
-    Ok(Probe { header, last })
+    Ok(Probe { header, last, unproved: 0 })
 }
 
 fn decode<'d>(
@@ -230,7 +329,9 @@ fn decode<'d>(
     let len =
         usize::try_from(frame.stored_len()).map_err(|_| ReadError::bad(frame.start, Fault::FrameData))?;
     let stored = source.get(frame.start, len)?;
-    let content = decoder.decode(frame, stored).map_err(|fault| ReadError::bad(frame.start, fault))?;
+    let limit = if is_header { limits.header_bytes_max } else { limits.frame_content_bytes_max };
+    let content =
+        decoder.decode_up_to(frame, stored, limit).map_err(|fault| ReadError::bad(frame.start, fault))?;
     check_lines(is_header, content, limits).map_err(|fault| ReadError::bad(frame.start, fault))?;
     Ok(content)
 }

@@ -69,6 +69,9 @@ pub trait BlockReader: Send + std::fmt::Debug {
     /// What reading gives.
     fn skip(&mut self, source: &mut dyn Source) -> Result<Option<Skipped>, ReadError>;
 
+    /// Number of the frame that `next` gave last, failed on, or stopped before; the header's is 0, and markers count.
+    fn index(&self) -> u64;
+
     /// The judged end, once `next` returned `None` or an error.
     fn tail(&self) -> Option<Tail>;
 
@@ -89,7 +92,9 @@ pub fn reader(encoding: Encoding, limits: Limits) -> Box<dyn BlockReader> {
 /// Checks what every compressed encoding demands of a frame's content: whole lines, the first frame one line alone.
 pub(crate) fn check_lines(is_header: bool, content: &[u8], limits: Limits) -> Result<(), Fault> {
     if is_header {
-        let one_line = memchr::memchr(b'\n', content) == content.len().checked_sub(1);
+        let one_line = content
+            .split_last()
+            .is_some_and(|(&last, line)| last == b'\n' && memchr::memchr(b'\n', line).is_none());
         let fits = content.len() as u64 <= limits.header_bytes_max;
         return if one_line && fits { Ok(()) } else { Err(Fault::HeaderLine) };
     }

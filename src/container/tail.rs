@@ -8,6 +8,8 @@ use super::source::Source;
 /// Bytes that a disk writes whole or not at all.
 pub(crate) const SECTOR: u64 = 512;
 const SECTOR_LEN: usize = 512;
+/// No sound record ends with this many zeros: an indexed one ends with two CRC-32, a framed one with a checksum.
+const ENDS_NONZERO: usize = 8;
 
 /// What became of the end of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -23,7 +25,7 @@ pub enum TailState {
     Damaged,
     /// Bytes that had been synced are damaged.
     Corrupt,
-    /// The bytes are intact and ask for something that this build does not know.
+    /// The bytes ask for something that this build does not know, or for more than its limits allow.
     Unsupported,
 }
 
@@ -70,7 +72,7 @@ impl Tail {
 pub(crate) struct Stop {
     /// P: end of the last good record.
     pub(crate) good_end: u64,
-    /// D by the trailers up to there; `good_end` itself where the encoding has none.
+    /// D by the trailers up to there; without trailers the start of the last good frame, or `good_end` itself.
     pub(crate) durable: u64,
     /// Whether the last good record ended an append.
     pub(crate) committed: bool,
@@ -150,10 +152,10 @@ fn zeros_behind(source: &mut dyn Source, start: u64) -> Result<ZerosFound, ReadE
         let piece = usize::try_from(end.saturating_sub(at)).unwrap_or(0);
         let bytes = source.get(at, piece)?;
         let all_zero = bytes.iter().all(|&byte| byte == 0);
-        // A piece that the file's end cuts short proves nothing, unless it is all there is.
-        if all_zero && (end == border || at == start) {
-            sector = true;
-        }
+        // The file's end may cut the last sector short. Records of ours end with a CRC or a checksum behind other bytes, so
+        // eight zeros there were never written; fewer prove nothing, unless they are all there is.
+        let is_proof = end == border || at == start || piece >= ENDS_NONZERO;
+        sector |= all_zero && is_proof;
         for &byte in bytes {
             zero_before_data |= tail_is_zero && byte != 0;
             tail_is_zero = byte == 0;
@@ -217,10 +219,12 @@ mod tests {
         bytes[700..1024].fill(0);
         assert_eq!(state(&bytes, stop(700, bad, Later::Nothing), Zeros::AnySector), TailState::Torn);
         assert_eq!(state(&bytes, stop(699, bad, Later::Nothing), Zeros::AnySector), TailState::Damaged);
-        // A zero last byte that happens to start a sector proves nothing.
-        let mut bytes = vec![1; 1025];
-        bytes[1024] = 0;
-        assert_eq!(state(&bytes, stop(700, bad, Later::Nothing), Zeros::AnySector), TailState::Damaged);
+        // A last sector that the file's end cuts short: eight zeros are proof, seven may be the end of a sound record.
+        for (zeros, verdict) in [(1, TailState::Damaged), (7, TailState::Damaged), (8, TailState::Torn)] {
+            let mut bytes = vec![1; 1024 + zeros];
+            bytes[1024..].fill(0);
+            assert_eq!(state(&bytes, stop(700, bad, Later::Nothing), Zeros::AnySector), verdict, "{zeros}");
+        }
     }
 
     #[test]
@@ -235,11 +239,22 @@ mod tests {
 
     #[test]
     fn what_is_not_known_is_not_called_corrupt() {
-        let unknown = Some(Fault::TrailerVersion { found: 2 });
-        assert_eq!(
-            state(&[0; 2048], stop(3, unknown, Later::Nothing), Zeros::AnySector),
-            TailState::Unsupported
-        );
+        for beyond in [
+            Fault::TrailerVersion { found: 2 },
+            Fault::WindowLimit { window: 2, limit: 1 },
+            Fault::ContentLimit { content: 2, limit: 1 },
+            Fault::LineLimit { limit: 1 },
+            Fault::BodyLimit { len: 2, limit: 1 },
+        ] {
+            for later in [Later::Nothing, Later::Intact, Later::Durable(9)] {
+                let stop = stop(3, Some(beyond), later);
+                assert_eq!(
+                    state(&[0; 2048], stop, Zeros::AnySector),
+                    TailState::Unsupported,
+                    "{beyond}, {later:?}"
+                );
+            }
+        }
     }
 
     #[test]

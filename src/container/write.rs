@@ -18,6 +18,23 @@ pub trait BlockWriter: Send + Sync + std::fmt::Debug {
     /// [`Fault::BodyLimit`] for a row that no segment holds. `out` is then as before.
     fn stage(&mut self, batch: &Batch<'_>, out: &mut Vec<u8>) -> Result<(), Fault>;
 
+    /// As [`BlockWriter::stage`], but the append goes on with the next rows that are staged.
+    ///
+    /// # Errors
+    /// As [`BlockWriter::stage`].
+    fn stage_part(&mut self, batch: &Batch<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
+        self.stage(batch, out)
+    }
+
+    /// What is staged so far is in the file, and the whole file is durable. It is not accepted by that.
+    fn staged_is_durable(&mut self) {}
+
+    /// Bytes that may stand in the file unsynced while more are written behind them. A writer of trailers says in each
+    /// how many there are, up to a limit; where nothing says so, a lost write would look like damage before the end.
+    fn unsynced_max(&self) -> u64 {
+        0
+    }
+
     /// Appends what commits records that stand without an end; nothing in encodings that have no such thing.
     ///
     /// # Errors

@@ -2,32 +2,77 @@
 //!
 //! Spec: `format-spec/02-frames.md`, "Content".
 
+use parking_lot::Mutex;
 use zstd_safe::zstd_sys::ZSTD_ErrorCode;
 use zstd_safe::{CCtx, CParameter, DCtx, DParameter, InBuffer, OutBuffer, ResetDirective};
 
 use super::fault::Fault;
 use super::frame::Frame;
+use super::tail::holds_zero_sector;
 use crate::limits::Limits;
 
 /// The level that peers and DSH use by default.
 pub const LEVEL_DEFAULT: i32 = 3;
 
+/// Contexts that nobody uses now. Making one and touching its memory costs more than decoding a small frame, and a log
+/// that is only listed, or appended to now and then, needs none of its own.
+struct Spares<T> {
+    spares: Mutex<Vec<T>>,
+    max: usize,
+}
+
+/// As many as threads that list at once.
+static DECODERS: Spares<(DCtx<'static>, Vec<u8>)> = Spares::new(8);
+static ENCODERS: Spares<CCtx<'static>> = Spares::new(2);
+
+impl<T> Spares<T> {
+    const fn new(max: usize) -> Self {
+        Self { spares: Mutex::new(Vec::new()), max }
+    }
+
+    fn take(&self) -> Option<T> {
+        self.spares.lock().pop()
+    }
+
+    fn put(&self, spare: T) {
+        let mut spares = self.spares.lock();
+        if spares.len() < self.max {
+            spares.push(spare);
+        }
+    }
+}
+
 /// Decompresses frames one after the other into one buffer.
 pub(crate) struct Decoder {
-    context: DCtx<'static>,
+    /// Present until the decoder is dropped.
+    context: Option<DCtx<'static>>,
     content: Vec<u8>,
     limits: Limits,
+}
+
+impl Drop for Decoder {
+    fn drop(&mut self) {
+        /// Larger content was an exception.
+        const CONTENT_KEPT: usize = 512 << 10;
+        if let Some(context) = self.context.take() {
+            let content = std::mem::take(&mut self.content);
+            let content = if content.capacity() <= CONTENT_KEPT { content } else { Vec::new() };
+            DECODERS.put((context, content));
+        }
+    }
 }
 
 impl Decoder {
     /// A context of about 150 KiB; content memory grows to the largest frame that is decoded.
     pub(crate) fn new(limits: Limits) -> Self {
-        let mut context = DCtx::create();
+        let (mut context, content) = DECODERS.take().unwrap_or_else(|| (DCtx::create(), Vec::new()));
+        let reset = context.reset(ResetDirective::SessionAndParameters);
+        debug_assert!(reset.is_ok(), "a context can always be reset");
         // A power of two that fits 32 bits by its type's documentation; a limit beyond what zstd knows is clamped to that.
         let window_log = limits.window_bytes_max.max(1 << 10).ilog2().min(31);
         let set = context.set_parameter(DParameter::WindowLogMax(window_log));
         debug_assert!(set.is_ok(), "zstd accepts window logs 10 to 31");
-        Self { context, content: Vec::new(), limits }
+        Self { context: Some(context), content, limits }
     }
 
     /// Returns the content of one frame, checked against its checksum and its stated size.
@@ -38,7 +83,14 @@ impl Decoder {
     /// [`Fault::ContentLimit`] and [`Fault::WindowLimit`] before memory is spent, [`Fault::FrameChecksum`],
     /// [`Fault::FrameData`], [`Fault::ContentSize`].
     pub(crate) fn decode(&mut self, frame: &Frame, stored: &[u8]) -> Result<&[u8], Fault> {
-        let limit = self.limits.frame_content_bytes_max;
+        self.decode_up_to(frame, stored, self.limits.frame_content_bytes_max)
+    }
+
+    /// As [`Decoder::decode`], for a frame that may hold at most `limit` bytes.
+    ///
+    /// # Errors
+    /// As [`Decoder::decode`].
+    pub(crate) fn decode_up_to(&mut self, frame: &Frame, stored: &[u8], limit: u64) -> Result<&[u8], Fault> {
         if frame.window_bytes > self.limits.window_bytes_max
             && frame.content_size.is_none_or(|size| size > limit)
         {
@@ -57,7 +109,7 @@ impl Decoder {
         }
         match frame.content_size {
             Some(size) if self.is_trusted(size, stored.len() as u64) => self.decode_at_once(size, stored),
-            stated => self.decode_in_steps(stated, stored),
+            stated => self.decode_in_steps(stated, stored, limit),
         }
     }
 
@@ -81,17 +133,17 @@ impl Decoder {
         let size_in_memory = usize::try_from(size).map_err(|_| too_large)?;
         self.content.clear();
         self.content.reserve(size_in_memory);
-        match self.context.decompress(&mut self.content, stored) {
+        match self.context.as_mut().expect(UNTIL_DROPPED).decompress(&mut self.content, stored) {
             Ok(got) if got as u64 == size => Ok(&self.content),
             Ok(got) => Err(Fault::ContentSize { stated: size, got: got as u64 }),
             Err(code) => Err(fault_of(code)),
         }
     }
 
-    fn decode_in_steps(&mut self, stated: Option<u64>, stored: &[u8]) -> Result<&[u8], Fault> {
+    fn decode_in_steps(&mut self, stated: Option<u64>, stored: &[u8], limit: u64) -> Result<&[u8], Fault> {
         const FIRST_STEP: usize = 256 << 10;
-        let limit = self.limits.frame_content_bytes_max;
-        let reset = self.context.reset(ResetDirective::SessionOnly);
+        let context = self.context.as_mut().expect(UNTIL_DROPPED);
+        let reset = context.reset(ResetDirective::SessionOnly);
         debug_assert!(reset.is_ok(), "a session can always be reset");
         self.content.clear();
         self.content.reserve(FIRST_STEP);
@@ -99,7 +151,7 @@ impl Decoder {
         let mut filled = 0;
         loop {
             let mut output = OutBuffer::around_pos(&mut self.content, filled);
-            let hint = self.context.decompress_stream(&mut output, &mut input).map_err(fault_of)?;
+            let hint = context.decompress_stream(&mut output, &mut input).map_err(fault_of)?;
             filled = output.pos();
             if filled as u64 > limit {
                 return Err(Fault::ContentLimit { content: filled as u64, limit });
@@ -129,8 +181,8 @@ impl Decoder {
 pub fn salvage_frame(stored: &[u8], limits: &Limits) -> Vec<u8> {
     let mut decoder = Decoder::new(*limits);
     // Fails at the missing end; what came out before stays.
-    let _ = decoder.decode_in_steps(None, stored);
-    decoder.content
+    let _ = decoder.decode_in_steps(None, stored, limits.frame_content_bytes_max);
+    std::mem::take(&mut decoder.content)
 }
 
 impl std::fmt::Debug for Decoder {
@@ -139,42 +191,69 @@ impl std::fmt::Debug for Decoder {
     }
 }
 
+const UNTIL_DROPPED: &str = "present until the decoder is dropped";
+
 /// Compresses content into checksummed frames that state their content size.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Encoder {
-    context: CCtx<'static>,
+    level: i32,
 }
 
 impl Encoder {
     /// `level` is clamped to what Zstandard knows, see [`zstd_safe::min_c_level`].
     pub(crate) fn new(level: i32) -> Self {
-        let mut context = CCtx::create();
-        let level = level.clamp(zstd_safe::min_c_level(), zstd_safe::max_c_level());
+        Self { level: level.clamp(zstd_safe::min_c_level(), zstd_safe::max_c_level()) }
+    }
+
+    /// Appends one frame that holds `content` to `out`, whose first byte will stand at file offset `at`, and in which no
+    /// aligned sector is zero: zeros must always prove a write that did not land. Rows hold no zeros; a bit stream of the
+    /// compressor could, and another level then gives another one.
+    ///
+    /// # Errors
+    /// [`Fault::ZeroSector`] if every level gives one; `out` is then as before.
+    pub(crate) fn encode_at(self, at: u64, content: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
+        let start = out.len();
+        self.encode(content, out);
+        for level in 1..=zstd_safe::max_c_level() {
+            if !holds_zero_sector(at, out.get(start..).unwrap_or_default()) {
+                return Ok(());
+            }
+            out.truncate(start);
+            Self::new(level).encode(content, out);
+        }
+        let found = holds_zero_sector(at, out.get(start..).unwrap_or_default());
+        if found {
+            out.truncate(start);
+            return Err(Fault::ZeroSector);
+        }
+        Ok(())
+    }
+
+    /// Appends one frame that holds `content` to `out`.
+    pub(crate) fn encode(self, content: &[u8], out: &mut Vec<u8>) {
+        /// High levels take a hundred times as much: not worth keeping.
+        const CONTEXT_KEPT: usize = 4 << 20;
+        let mut context = ENCODERS.take().unwrap_or_else(CCtx::create);
+        let reset = context.reset(ResetDirective::SessionAndParameters);
+        debug_assert!(reset.is_ok(), "a context can always be reset");
         for parameter in [
-            CParameter::CompressionLevel(level),
+            CParameter::CompressionLevel(self.level),
             CParameter::ChecksumFlag(true),
             CParameter::ContentSizeFlag(true),
         ] {
             let set = context.set_parameter(parameter);
             debug_assert!(set.is_ok(), "clamped and boolean parameters are accepted");
         }
-        Self { context }
-    }
-
-    /// Appends one frame that holds `content` to `out`.
-    pub(crate) fn encode(&mut self, content: &[u8], out: &mut Vec<u8>) {
         let start = out.len();
         out.reserve(zstd_safe::compress_bound(content.len()));
         let mut input = InBuffer::around(content);
         let mut output = OutBuffer::around_pos(out, start);
         let end = zstd_safe::zstd_sys::ZSTD_EndDirective::ZSTD_e_end;
-        let left = self.context.compress_stream2(&mut output, &mut input, end);
+        let left = context.compress_stream2(&mut output, &mut input, end);
         assert!(left == Ok(0), "compress_bound() leaves room for the whole frame: {left:?}");
-    }
-}
-
-impl std::fmt::Debug for Encoder {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Encoder").finish_non_exhaustive()
+        if context.sizeof() <= CONTEXT_KEPT {
+            ENCODERS.put(context);
+        }
     }
 }
 

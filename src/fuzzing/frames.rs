@@ -61,7 +61,7 @@ fn read_leniently(encoding: Encoding, data: &[u8], limits: Limits) {
         let is_served = match blocks.next(&mut source) {
             Ok(block) => block.is_some(),
             Err(ReadError::Bad { .. }) => false,
-            Err(ReadError::Io(error)) => panic!("a slice has no input errors: {error}"),
+            Err(ReadError::Io(error)) => unreachable!("a slice has no input errors: {error}"),
         };
         let is_end = blocks
             .tail()

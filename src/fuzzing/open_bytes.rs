@@ -27,7 +27,7 @@ pub fn fuzz_open_bytes(data: &[u8]) {
         "session.jsonl.zstd",
         "session.jsonl",
     ];
-    let name = names.get(usize::from(choice) % names.len()).copied().unwrap_or_default();
+    let name = names.iter().copied().cycle().nth(usize::from(choice)).unwrap_or_default();
     let disk = FaultDisk::new();
     let folder = Path::new("/root/_no-cwd/s");
     disk.plant_dir(folder);
@@ -48,7 +48,7 @@ pub fn fuzz_open_bytes(data: &[u8]) {
     let saved = salvage(&open(), Path::new("/saved.jsonl")).expect("no input errors");
     assert!(saved.events >= strict.events, "a salvage saves at least as many events as a strict read serves");
     append_keeps_every_row(&disk, limits, &before);
-    let _ = recover(&disk, &path, limits, false);
+    let _ = recover(&disk, &path, limits);
 }
 
 fn rows_of(log: &LogFile) -> Vec<Vec<u8>> {

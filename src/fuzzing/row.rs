@@ -10,11 +10,15 @@ use crate::units::{Generation, Seq, UnixMs};
 /// Reads `data` as one row in every way, and its lines as a log.
 pub fn fuzz_row(data: &[u8]) {
     events_agree(data);
+    if let Ok(event) = Event::parse(data, &Limits::DEFAULT) {
+        edges_hold(event.data());
+    }
     for generation in [Generation::V0, Generation::V1, Generation::V2] {
         if let Ok(PhysicalRow::Packed(packed)) =
             PhysicalRow::read(data, generation, Check::Full, &Limits::DEFAULT)
         {
             packed_rows_expand(&packed);
+            packed_edges_hold(&packed);
         }
         let fused = find_fused(data, generation, &Limits::DEFAULT);
         assert!(fused.is_none_or(|at| at > 0 && at < data.len()));
@@ -73,6 +77,63 @@ fn packed_rows_expand(packed: &Packed<'_>) {
         let line = repacked.strip_suffix(b"\n").expect("rows end in a newline");
         let again = Packed::read(line, &Limits::DEFAULT).expect("a repacked row is a row");
         assert!(again.members().eq(members));
+    }
+}
+
+/// Seqs and times end exactly where JavaScript's safe integers do, whatever the payload. A mutator rarely finds those
+/// numbers by itself.
+fn edges_hold(data: &str) {
+    let is_count = |number: &str| matches!(number, "0" | "9007199254740990" | "9007199254740991" | "1e3");
+    for number in [
+        "0",
+        "-0",
+        "-1",
+        "9007199254740990",
+        "9007199254740991",
+        "9007199254740992",
+        "-9007199254740991",
+        "-9007199254740992",
+        "90071992547409910",
+        "1e3",
+        "1.5",
+    ] {
+        let line = format!("{{\"type\":\"a\",\"seq\":{number},\"time\":7,\"data\":{data}}}");
+        events_agree(line.as_bytes());
+        assert_eq!(Event::parse(line.as_bytes(), &Limits::DEFAULT).is_ok(), is_count(number), "seq {number}");
+        let line = format!("{{\"type\":\"a\",\"seq\":7,\"time\":{number},\"data\":{data}}}");
+        events_agree(line.as_bytes());
+        let is_safe = is_count(number) || matches!(number, "-1" | "-9007199254740991");
+        assert_eq!(Event::parse(line.as_bytes(), &Limits::DEFAULT).is_ok(), is_safe, "time {number}");
+    }
+}
+
+/// A packed row may reach the last seq and the last times at either end, and not one further.
+fn packed_edges_hold(packed: &Packed<'_>) {
+    let first_time = packed.first_time().get();
+    let mut times = packed.members().map(|member| member.time.get().saturating_sub(first_time));
+    // The first offset is 0. Offsets of two safe integers fit 64 bits, but not the times that are tried below.
+    let (mut low, mut high, mut before) = (0_i64, 0_i64, times.next().unwrap_or(0));
+    let mut gaps = Vec::new();
+    for offset in times {
+        gaps.push(offset.saturating_sub(before).to_string());
+        (low, high, before) = (low.min(offset), high.max(offset), offset);
+    }
+    let texts: Vec<_> = packed.members().map(|member| format!("\"{}\"", member.fragment.raw())).collect();
+    let max = i64::try_from(Seq::MAX.get()).expect("it has 53 bits");
+    let reads = |seq0: u64, time0: i64| {
+        let line = format!(
+            "{{\"type\":\"text-chunks\",\"seq0\":{seq0},\"time0\":{time0},\"data\":{{\"turn\":0,\"step\":0,\"index\":0,\"dt\":[{}],\"texts\":[{}]}}}}",
+            gaps.join(","),
+            texts.join(","),
+        );
+        Packed::read(line.as_bytes(), &Limits::DEFAULT).is_ok()
+    };
+    let last_seq0 = Seq::MAX.get().saturating_sub(packed.event_count()).saturating_add(1);
+    assert!(reads(last_seq0, first_time) && !reads(last_seq0.saturating_add(1), first_time));
+    let (first_time0, last_time0) = (low.saturating_add(max).saturating_neg(), max.saturating_sub(high));
+    if first_time0 <= last_time0 && first_time0.saturating_add(low) == max.saturating_neg() {
+        assert!(reads(0, first_time0) && !reads(0, first_time0.saturating_sub(1)));
+        assert!(reads(0, last_time0) && !reads(0, last_time0.saturating_add(1)));
     }
 }
 

@@ -303,7 +303,7 @@ impl Feed<'_> {
             0..=0x9f => i64::from(choice % 40),
             0xa0..=0xbf => i64::from(self.byte()),
             0xc0..=0xd7 => i64::from(self.byte()).saturating_mul(997).saturating_mul(i64::from(self.byte())),
-            0xd8..=0xe7 => -i64::from(self.byte()),
+            0xd8..=0xe7 => 0_i64.saturating_sub(i64::from(self.byte())),
             0xe8..=0xf3 => i64::from(self.byte()).saturating_mul(1 << 28),
             0xf4..=0xf9 => SAFE.saturating_sub(i64::from(self.byte() % 2)),
             0xfa..=0xfd => -SAFE,

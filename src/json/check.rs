@@ -13,6 +13,14 @@ pub fn check(text: &[u8], depth_max: u32) -> Result<(), SyntaxError> {
     scan(utf8(text)?.as_bytes(), depth_max, &mut Ignore)
 }
 
+/// [`check`] of a text that is known to be UTF-8, which is then not checked again.
+///
+/// # Errors
+/// The first [`SyntaxError`] in the text.
+pub fn check_str(text: &str, depth_max: u32) -> Result<(), SyntaxError> {
+    scan(text.as_bytes(), depth_max, &mut Ignore)
+}
+
 /// `text` as a string slice, or the place of its first ill-formed sequence.
 pub(super) fn utf8(text: &[u8]) -> Result<&str, SyntaxError> {
     simdutf8::basic::from_utf8(text).or_else(|_| {
@@ -100,6 +108,9 @@ pub(super) fn scan<S: Sink>(text: &[u8], depth_max: u32, sink: &mut S) -> Result
                 return cursor.end();
             }
             let object = nest.is_object();
+            if !object {
+                cursor.plain_elements(sink);
+            }
             match cursor.token()? {
                 b',' => {
                     cursor.skip(1);
@@ -156,6 +167,38 @@ impl Cursor<'_> {
         match self.token() {
             Ok(_) => Err(SyntaxErrorKind::Trailing.at(self.at)),
             Err(_) => Ok(()),
+        }
+    }
+
+    /// Elements of an array that are a short string or a short count right behind a comma, as many as there are: streams
+    /// are arrays of thousands. Whatever is spelled otherwise, or wrong, is left for the way that all values go.
+    #[inline]
+    fn plain_elements<S: Sink>(&mut self, sink: &mut S) {
+        while let Some((&[b',', first, ref word @ ..], _)) =
+            self.text.get(self.at..).and_then(<[u8]>::split_first_chunk::<10>)
+        {
+            let start = self.at.wrapping_add(1);
+            let word = u64::from_le_bytes(*word);
+            if first == b'"' {
+                let stops = stops(word);
+                // The first byte that is not plain has to be the closing quote.
+                let bits = stops.trailing_zeros() & !7;
+                if stops == 0 || (word >> bits) & 0xff != u64::from(b'"') {
+                    return;
+                }
+                self.at = start.wrapping_add((bits / 8) as usize).wrapping_add(2);
+                sink.string(start, self.at, Escapes::None);
+            } else {
+                // A digit, then up to seven more, then what ends an element.
+                let others = not_digits(word);
+                let bits = others.trailing_zeros() & !7;
+                let is_count = first.wrapping_sub(b'1') < 9 || (first == b'0' && bits == 0);
+                if !is_count || others == 0 || !matches!((word >> bits) & 0xff, 0x2c | 0x5d) {
+                    return;
+                }
+                self.at = start.wrapping_add((bits / 8) as usize).wrapping_add(1);
+                sink.atom(start, self.at);
+            }
         }
     }
 
@@ -280,7 +323,7 @@ impl Cursor<'_> {
 
 /// Bytes before the first quote, backslash or control character of `text`, or all of it.
 #[inline]
-pub(super) fn plain_len(text: &[u8]) -> usize {
+pub(crate) fn plain_len(text: &[u8]) -> usize {
     // Most strings are names and short words, for which the wide loop would cost more than it saves.
     match plain_len_narrow(text, 2) {
         (len, true) => len,
@@ -338,6 +381,14 @@ fn stops(word: u64) -> u64 {
     let control = word.wrapping_sub(0x2020_2020_2020_2020) & !word;
     let equal = (quote.wrapping_sub(ONES) & !quote) | (slash.wrapping_sub(ONES) & !slash);
     (equal | control) & HIGH
+}
+
+/// Non-zero if one of the eight bytes is no digit; its lowest set bit lies in the first such byte.
+#[inline]
+const fn not_digits(word: u64) -> u64 {
+    // Digits become 0 to 9, all other bytes more. An addition may carry into bytes above the first that is none.
+    let digits = word ^ 0x3030_3030_3030_3030;
+    (digits.wrapping_add(0x7676_7676_7676_7676) | digits) & 0x8080_8080_8080_8080
 }
 
 /// The kind of every open bracket, one bit each: 1 for an object.

@@ -18,7 +18,8 @@ mod tape;
 mod text;
 mod write;
 
-pub use check::check;
+pub(crate) use check::plain_len;
+pub use check::{check, check_str};
 pub use error::{SyntaxError, SyntaxErrorKind};
 pub use node::{Items, Kind, Members, Node};
 pub use number::{Number, SAFE_INTEGER_MAX};

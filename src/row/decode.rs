@@ -64,6 +64,8 @@ pub struct DecodeFault {
     pub issue: Issue,
     /// Why it fails the read.
     pub cause: DecodeCause,
+    /// The `turn/end` that makes it [`DecodeCause::Committed`]; none for the other causes.
+    pub proof: Option<RowPlace>,
 }
 
 /// Why a bad row fails a read.
@@ -72,8 +74,8 @@ pub struct DecodeFault {
 pub enum DecodeCause {
     /// The read is strict.
     Strict,
-    /// The read is recoverable, and the `turn/end` at this place proves that the row had been committed: corrupt.
-    Committed(RowPlace),
+    /// The read is recoverable, and a later `turn/end` proves that the row had been committed: corrupt.
+    Committed,
     /// The original takes the row for an event, though no writer makes such a row and none of its parts would survive:
     /// not damage, so it is neither dropped nor interpreted.
     Refused,
@@ -84,7 +86,7 @@ pub enum DecodeCause {
 impl DecodeCause {
     const fn suffix(self) -> &'static str {
         match self {
-            Self::Committed(_) => ", and a later turn/end shows that it had been committed",
+            Self::Committed => ", and a later turn/end shows that it had been committed",
             Self::Refused => ", though its original reader would let it pass",
             Self::Strict | Self::Cut => "",
         }
@@ -182,15 +184,40 @@ impl RowDecoder {
         if let Some(issue) = self.issue {
             return self.drop(place, line, issue);
         }
-        let fault = match self.judge(line) {
-            Ok((row, marker)) => {
-                self.marker = marker.or(self.marker);
-                self.events = row.next_seq();
-                self.rows = self.rows.saturating_add(1);
-                return Ok(Some(row));
-            }
-            Err(fault) => fault,
-        };
+        let row = PhysicalRow::read(line, self.generation, self.check, &self.limits);
+        match row.and_then(|row| self.accept(row)) {
+            Ok(row) => Ok(Some(row)),
+            Err(fault) => self.fail(place, line, fault),
+        }
+    }
+
+    /// [`push`](Self::push) for a line that is known to be UTF-8, which is then not checked again.
+    ///
+    /// # Errors
+    /// As [`push`](Self::push).
+    #[inline]
+    pub fn push_str<'a>(
+        &mut self,
+        place: RowPlace,
+        line: &'a str,
+    ) -> Result<Option<PhysicalRow<'a>>, DecodeFault> {
+        if self.issue.is_none()
+            && let Ok(row) = PhysicalRow::read_str(line, self.generation, self.check, &self.limits)
+            && let Ok(row) = self.accept(row)
+        {
+            return Ok(Some(row));
+        }
+        // What is wrong is found again there, and named.
+        self.push(place, line.as_bytes())
+    }
+
+    #[cold]
+    fn fail<'a>(
+        &mut self,
+        place: RowPlace,
+        line: &[u8],
+        fault: RowFault,
+    ) -> Result<Option<PhysicalRow<'a>>, DecodeFault> {
         let issue = Issue { place, fault };
         let refused =
             || self.parsed(line).is_some_and(|row| self.original_decodes(&row) && self.is_in_place(&row));
@@ -204,14 +231,14 @@ impl RowDecoder {
             self.issue = Some(issue);
         }
         match cause {
-            Some(cause) => Err(DecodeFault { issue, cause }),
+            Some(cause) => Err(DecodeFault { issue, cause, proof: None }),
             None => self.drop(place, line, issue),
         }
     }
 
-    /// The next row, and its seq if it marks the end of the inherited events.
-    fn judge<'a>(&self, line: &'a [u8]) -> Result<(PhysicalRow<'a>, Option<Seq>), RowFault> {
-        let row = PhysicalRow::read(line, self.generation, self.check, &self.limits)?;
+    /// Takes a row that was read, if it is the next one. Nothing changes if it is not.
+    #[inline]
+    fn accept<'a>(&mut self, row: PhysicalRow<'a>) -> Result<PhysicalRow<'a>, RowFault> {
         let got = row.first_seq();
         if got.get() != self.events {
             let expected = Seq::new(self.events).unwrap_or(Seq::MAX);
@@ -220,17 +247,20 @@ impl RowDecoder {
                 false => RowFault::Repeat { expected, got },
             });
         }
-        let marker = match row {
-            PhysicalRow::Event(event) if !self.generation.has_chunk_events() => self.marked(&event)?,
-            _ => None,
-        };
-        Ok((row, marker))
+        if let PhysicalRow::Event(event) = &row
+            && event.is("session/end-seed")
+            && !self.generation.has_chunk_events()
+        {
+            self.marker = self.marked(event)?.or(self.marker);
+        }
+        self.events = row.next_seq();
+        self.rows = self.rows.saturating_add(1);
+        Ok(row)
     }
 
+    /// The seq of a `session/end-seed`, if it ends the inherited events.
+    #[cold]
     fn marked(&self, event: &Event<'_>) -> Result<Option<Seq>, RowFault> {
-        if !event.is("session/end-seed") {
-            return Ok(None);
-        }
         check_text(event.data(), &self.limits)?;
         let members = Members::of(event.data()).ok_or(RowFault::EndSeed)?;
         let inherited = Fields::collect(members, ["inherited"]).get("inherited") == Some("true");
@@ -238,6 +268,7 @@ impl RowDecoder {
     }
 
     /// Drops a row, which is `issue` or follows it.
+    #[cold]
     fn drop<'a>(
         &mut self,
         place: RowPlace,
@@ -257,7 +288,10 @@ impl RowDecoder {
                 fused.and_then(|row| self.parsed(row)).is_some_and(|row| closes_turn(&row))
             }
         };
-        if proves { Err(DecodeFault { issue, cause: DecodeCause::Committed(place) }) } else { Ok(None) }
+        if proves {
+            return Err(DecodeFault { issue, cause: DecodeCause::Committed, proof: Some(place) });
+        }
+        Ok(None)
     }
 
     /// The members of a line, or `None` if it is not JSON. A value that is not an object has none.
@@ -371,16 +405,18 @@ mod tests {
         Ok(accepted)
     }
 
-    fn recoverable(generation: Generation, rows: &[String]) -> Result<u64, DecodeCause> {
+    fn recoverable(generation: Generation, rows: &[String]) -> Result<u64, (DecodeCause, Option<RowPlace>)> {
         let full = decode(RowDecoder::new(generation, Recovery::Recoverable), rows);
         let envelope = RowDecoder::new(generation, Recovery::Recoverable).with_check(Check::Envelope);
         assert_eq!(decode(envelope, rows), full);
-        full.map_err(|fault| fault.cause)
+        full.map_err(|fault| (fault.cause, fault.proof))
     }
 
-    fn committed(line: u64) -> Result<u64, DecodeCause> {
-        Err(DecodeCause::Committed(RowPlace { line, offset: line * 10 }))
+    fn committed(line: u64) -> Result<u64, (DecodeCause, Option<RowPlace>)> {
+        Err((DecodeCause::Committed, Some(RowPlace { line, offset: line * 10 })))
     }
+
+    const REFUSED: Result<u64, (DecodeCause, Option<RowPlace>)> = Err((DecodeCause::Refused, None));
 
     const GENERATIONS: [Generation; 3] = [Generation::V0, Generation::V1, Generation::V2];
 
@@ -451,11 +487,7 @@ mod tests {
             for name in ["a", "turn/end"] {
                 let row = format!(r#"{{"type":"{name}",{members}}}"#);
                 for generation in [Generation::V0, Generation::V1] {
-                    assert_eq!(
-                        recoverable(generation, &[a(0), row.clone()]),
-                        Err(DecodeCause::Refused),
-                        "{row}"
-                    );
+                    assert_eq!(recoverable(generation, &[a(0), row.clone()]), REFUSED, "{row}");
                     let strict = decode(RowDecoder::new(generation, Recovery::Strict), &[a(0), row.clone()]);
                     assert_eq!(strict.map_err(|fault| fault.cause), Err(DecodeCause::Refused));
                     let mut decoder = RowDecoder::new(generation, Recovery::Recoverable);
@@ -469,7 +501,7 @@ mod tests {
         }
         let zero = r#"{"type":"a","seq":-0,"time":1,"data":{}}"#.to_owned();
         for generation in GENERATIONS {
-            assert_eq!(recoverable(generation, std::slice::from_ref(&zero)), Err(DecodeCause::Refused));
+            assert_eq!(recoverable(generation, std::slice::from_ref(&zero)), REFUSED);
             assert_eq!(recoverable(generation, &[a(0), zero.clone()]), Ok(1));
         }
     }
@@ -497,7 +529,7 @@ mod tests {
         let malformed = r#"{"type":"turn/end"}"#.to_owned();
         for rows in [vec![a(0), malformed.clone()], vec![a(0), BAD.to_owned(), malformed]] {
             let fault = decode(decoder(), &rows).unwrap_err();
-            assert_eq!(Err(fault.cause), committed(u64::try_from(rows.len()).unwrap() + 1));
+            assert_eq!(Err((fault.cause, fault.proof)), committed(u64::try_from(rows.len()).unwrap() + 1));
         }
         assert_eq!(decode(decoder(), &[a(0), BAD.to_owned(), a(1)]), Ok(1));
     }
@@ -552,11 +584,8 @@ mod tests {
 
     #[test]
     fn packed_rows_advance_by_their_length_and_are_taken_whole() {
-        let packed = |seq0: u64| {
-            format!(
-                r#"{{"type":"text-chunks","seq0":{seq0},"time0":1,"data":{{"turn":1,"step":1,"index":0,"dt":[0,0],"texts":["a","b","c"]}}}}"#
-            )
-        };
+        let data = r#"{"turn":1,"step":1,"index":0,"dt":[0,0],"texts":["a","b","c"]}"#;
+        let packed = |seq0: u64| format!(r#"{{"type":"text-chunks","seq0":{seq0},"time0":1,"data":{data}}}"#);
         assert_eq!(recoverable(Generation::V0, &[a(0), packed(1), a(4)]), Ok(5));
         assert_eq!(recoverable(Generation::V0, &[a(0), packed(1), a(3)]), Ok(4));
         assert_eq!(recoverable(Generation::V0, &[a(0), packed(0), a(1)]), Ok(1));
@@ -644,7 +673,7 @@ mod tests {
 {"type":"turn/start","seq":3,"time":14,"data":{"turn":2}}
 {"type":"step/start","seq":4,"time":15,"data":{"turn":2,"step":1}}
 {"type":"text-chunks","seq0":5,"time0":16,"data":{"turn":2,"step":1,"index":0,"dt":[1,-2],"texts":["a","","\\n"]}}
-{"type":"assistant/message","seq":8,"time":20,"data":{"turn":2,"step":1,"message":{"id":"m"}},"sourceEventSeqs":[[5,7]],"surfaceOp":"append"}
+{"type":"assistant/message","seq":8,"time":20,"data":{"turn":2,"step":1},"sourceEventSeqs":[[5,7]],"surfaceOp":"append"}
 {"type":"step/end","seq":9,"time":21,"data":{"turn":2,"step":1}}"#,
             10,
         ),

@@ -126,6 +126,12 @@ impl<'a> Draft<'a> {
         self.time
     }
 
+    /// Whether a reader that does not know the type may keep the event as it is.
+    #[must_use]
+    pub fn is_ignorable(&self) -> bool {
+        self.rest.iter().flatten().any(|(member, _)| *member == Member::Ignorable)
+    }
+
     /// The payload's text.
     #[must_use]
     pub const fn data(&self) -> &'a str {

@@ -2,7 +2,7 @@ use super::fault::{Member, RowFault};
 use super::fields::Fields;
 use super::lex::{self, Members, Opening};
 use super::range;
-use crate::json::{self, Str, SyntaxErrorKind};
+use crate::json::{self, Str};
 use crate::limits::Limits;
 use crate::units::{Seq, UnixMs};
 
@@ -14,7 +14,8 @@ pub enum Check {
     #[default]
     Full,
     /// UTF-8 and every rule of the envelope, but no grammar inside `data`: see [`Event::scan`]. A row that is not as its
-    /// writer makes it is read in full all the same.
+    /// writer makes it is read in full all the same. For lines that a checksum vouches for; in others, half a row and a
+    /// whole one on one line can pass for one event, and only the next seq tells.
     Envelope,
 }
 
@@ -57,6 +58,7 @@ impl<'a> Event<'a> {
     }
 
     /// [`scan`](Self::scan), if what it finds holds up to `check` and cites only what is before it.
+    #[inline]
     pub(super) fn scan_sound(line: &'a str, check: Check, limits: &Limits) -> Option<Self> {
         let event = Self::scan(line)?;
         let sound = match check {
@@ -64,7 +66,7 @@ impl<'a> Event<'a> {
             // `scan` allows itself three levels of brackets, the line's own included.
             Check::Full => {
                 limits.nesting_max >= 3
-                    && json::check(event.data.as_bytes(), limits.nesting_max.saturating_sub(1)).is_ok()
+                    && json::check_str(event.data, limits.nesting_max.saturating_sub(1)).is_ok()
             }
         };
         if sound { event.provenance_checked().ok() } else { None }
@@ -114,6 +116,7 @@ impl<'a> Event<'a> {
         event.provenance_checked()
     }
 
+    #[inline]
     fn provenance_checked(self) -> Result<Self, RowFault> {
         if let Some(list) = self.source_event_seqs {
             range::check(list, self.seq).map_err(RowFault::Provenance)?;
@@ -132,9 +135,9 @@ impl<'a> Event<'a> {
     /// is one JSON value, the line is valid JSON and [`parse`](Self::parse) reads exactly this event from it** (or refuses
     /// what `sourceEventSeqs` lists, which is not judged here). So whoever parses the payload either gets the event that
     /// the line holds, or a syntax error; text inside a string can never pose as a member. The one way in which a valid
-    /// line can give a `data` that is not one value is a member after the payload that no writer puts there (a second
-    /// `data`, an unknown member, an escaped name) with an object of more than 64 bytes as its value; shorter ones are
-    /// noticed and give `None`.
+    /// line can give a `data` that is not one value is an object after the payload that no writer puts there (a second `data`,
+    /// an unknown member, an escaped name, an operation of another form) and that makes its member longer than 60 bytes;
+    /// shorter ones are noticed and give `None`.
     ///
     /// Time O(bytes outside the payload).
     ///
@@ -144,12 +147,8 @@ impl<'a> Event<'a> {
     pub fn scan(line: &'a str) -> Option<Self> {
         let bytes = line.as_bytes();
         let rest = bytes.strip_prefix(b"{\"type\":\"")?;
-        let type_len = memchr::memchr(b'"', rest)?;
-        let (event_type, rest) = rest.split_at_checked(type_len)?;
-        if event_type.iter().any(|&byte| byte < b' ' || byte == b'\\') {
-            return None;
-        }
-        let (seq, rest) = digits(rest.strip_prefix(b"\",\"seq\":")?)?;
+        let type_len = json::plain_len(rest);
+        let (seq, rest) = digits(rest.get(type_len..)?.strip_prefix(b"\",\"seq\":")?)?;
         let rest = rest.strip_prefix(b",\"time\":")?;
         let (time, rest) = match rest.strip_prefix(b"-") {
             None => digits(rest).and_then(|(ms, rest)| Some((i64::try_from(ms).ok()?, rest)))?,
@@ -167,13 +166,17 @@ impl<'a> Event<'a> {
         let mut suffix = Suffix { body: line.get(data_at..)?.strip_suffix('}')?, ..Suffix::default() };
         while suffix.take_member()? {}
         let data = suffix.body;
-        match lex::opening(data.as_bytes(), TAIL_WINDOW) {
-            Opening::At(0) | Opening::Beyond => {}
-            Opening::At(_) | Opening::Nowhere => return None,
+        let data_end = data_at.checked_add(data.len())?;
+        let tail = bytes.get(..data_end)?.last_chunk::<TAIL_WINDOW>();
+        if tail.is_none_or(may_hold_a_member) {
+            match lex::opening(data.as_bytes(), BRACKET_WINDOW) {
+                Opening::At(0) | Opening::Beyond => {}
+                Opening::At(_) | Opening::Nowhere => return None,
+            }
         }
         Some(Self {
             line,
-            event_type: lex::literal(line.get(9..type_len.checked_add(9)?)?),
+            event_type: Str::new(line.get(9..type_len.checked_add(9)?)?, false),
             seq: Seq::new(seq)?,
             time: UnixMs::new(time),
             data,
@@ -239,9 +242,20 @@ impl<'a> Event<'a> {
     }
 }
 
-/// How far [`Event::scan`] reads back from the payload's end to see whether the object that closes there is the payload.
-/// Enough for whole payloads like `{"turn":1,"step":1}` and for any short member that a newer writer may have added.
+/// How many bytes before the payload's end [`Event::scan`] searches for the start of another member.
 const TAIL_WINDOW: usize = 64;
+
+/// How far it then looks for the opening bracket of the object that ends there.
+const BRACKET_WINDOW: usize = 256;
+
+/// Whether an object ends in `tail` that a member could follow: a payload that is not the last member is such a one.
+#[inline]
+fn may_hold_a_member(tail: &[u8; TAIL_WINDOW]) -> bool {
+    // Compiled to vector comparisons: no early end.
+    tail.iter()
+        .zip(tail.iter().skip(1))
+        .fold(false, |found, (&byte, &next)| found | ((byte == b'}') & ((next == b',') | (next <= b' '))))
+}
 
 /// The members after the payload, taken off the line's end one by one.
 #[derive(Default)]
@@ -283,7 +297,7 @@ impl<'a> Suffix<'a> {
                     .take_while(|byte| matches!(byte, b'0'..=b'9' | b',' | b'[' | b']'))
                     .count();
                 let (rest, list) = body.split_at_checked(body.len().checked_sub(list)?)?;
-                json::check(list.as_bytes(), 2).ok()?;
+                json::check_str(list, 2).ok()?;
                 set(&mut self.source_event_seqs, list)?;
                 self.body = rest.strip_suffix(",\"sourceEventSeqs\":")?;
             }
@@ -311,7 +325,7 @@ fn replace_operation(body: &str) -> Option<(&str, &str)> {
     let brace = low.checked_add(memchr::memrchr(b'{', body.as_bytes().get(low..)?)?)?;
     let (rest, operation) = body.split_at_checked(brace)?;
     let rest = rest.strip_suffix(SURFACE_OP)?;
-    json::check(operation.as_bytes(), 1).is_ok().then_some((rest, operation))
+    json::check_str(operation, 1).is_ok().then_some((rest, operation))
 }
 
 fn set<T>(slot: &mut Option<T>, value: T) -> Option<()> {
@@ -321,16 +335,45 @@ fn set<T>(slot: &mut Option<T>, value: T) -> Option<()> {
 /// A count in its canonical spelling, and what follows it.
 #[inline]
 fn digits(text: &[u8]) -> Option<(u64, &[u8])> {
-    let len = text.iter().take(17).take_while(|byte| byte.is_ascii_digit()).count();
-    let (number, rest) = text.split_at_checked(len)?;
-    if !matches!(number, [b'0'] | [b'1'..=b'9', ..]) || len > 16 {
+    let (mut value, mut rest) = (0_u64, text);
+    // Times have thirteen digits: eight of them at once.
+    if let Some((word, after)) = text.split_first_chunk()
+        && let Some(eight) = eight_digits(u64::from_le_bytes(*word))
+    {
+        (value, rest) = (eight, after);
+    }
+    while let Some((byte, after)) = rest.split_first() {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            break;
+        }
+        // Wraps only beyond 16 digits, which are refused below.
+        value = value.wrapping_mul(10).wrapping_add(u64::from(digit));
+        rest = after;
+    }
+    let canonical = match text.len().wrapping_sub(rest.len()) {
+        0 => false,
+        1 => true,
+        len => len <= 16 && text.first() != Some(&b'0'),
+    };
+    (canonical && value <= Seq::MAX.get()).then_some((value, rest))
+}
+
+/// The number that eight ASCII digits spell, the first in the lowest byte.
+#[inline]
+fn eight_digits(word: u64) -> Option<u64> {
+    const ZEROS: u64 = 0x3030_3030_3030_3030;
+    // A byte is a digit if its high half is 3 and stays 3 when 6 is added to it.
+    let high = (word & 0xf0f0_f0f0_f0f0_f0f0)
+        | ((word.wrapping_add(0x0606_0606_0606_0606) & 0xf0f0_f0f0_f0f0_f0f0) >> 4);
+    if high != 0x3333_3333_3333_3333 {
         return None;
     }
-    // Below 10^16.
-    let value = number
-        .iter()
-        .fold(0_u64, |sum, digit| sum.wrapping_mul(10).wrapping_add(u64::from(digit.wrapping_sub(b'0'))));
-    (value <= Seq::MAX.get()).then_some((value, rest))
+    // Neighbours are joined to pairs, pairs to fours, fours to eight; no lane outgrows its width.
+    let ones = word.wrapping_sub(ZEROS);
+    let pairs = ones.wrapping_mul(10).wrapping_add(ones >> 8) & 0x00ff_00ff_00ff_00ff;
+    let fours = pairs.wrapping_mul(100).wrapping_add(pairs >> 16) & 0x0000_ffff_0000_ffff;
+    Some(fours.wrapping_mul(10_000).wrapping_add(fours >> 32) & 0xffff_ffff)
 }
 
 /// The members of an event's envelope, in the order of the format's table.
@@ -338,12 +381,9 @@ pub(super) const MEMBERS: [&str; 7] =
     ["type", "seq", "time", "data", "ignorable", "sourceEventSeqs", "surfaceOp"];
 
 /// `line` as text, if it is UTF-8 and within its limit.
+#[inline]
 pub(super) fn text_of<'a>(line: &'a [u8], limits: &Limits) -> Result<&'a str, RowFault> {
-    // The newline is not part of `line` and counts.
-    let bytes = u64::try_from(line.len()).unwrap_or(u64::MAX).saturating_add(1);
-    if bytes > limits.row_bytes_max {
-        return Err(RowFault::TooLong { bytes, max: limits.row_bytes_max });
-    }
+    check_len(line.len(), limits)?;
     match simdutf8::basic::from_utf8(line) {
         Ok(text) => Ok(text),
         // The fast check does not say where.
@@ -353,12 +393,28 @@ pub(super) fn text_of<'a>(line: &'a [u8], limits: &Limits) -> Result<&'a str, Ro
     }
 }
 
+/// Succeeds when `row`, which somebody made, is one line. A JSON text may have line feeds between its tokens.
+///
+/// # Errors
+/// [`RowFault::LineFeed`].
+pub fn one_line(row: &[u8]) -> Result<(), RowFault> {
+    memchr::memchr(b'\n', row).map_or(Ok(()), |offset| Err(RowFault::LineFeed { offset }))
+}
+
+/// Succeeds when a line of `len` bytes is within its limit.
+#[inline]
+pub(super) fn check_len(len: usize, limits: &Limits) -> Result<(), RowFault> {
+    // The newline is not part of the line and counts.
+    let bytes = u64::try_from(len).unwrap_or(u64::MAX).saturating_add(1);
+    if bytes > limits.row_bytes_max {
+        return Err(RowFault::TooLong { bytes, max: limits.row_bytes_max });
+    }
+    Ok(())
+}
+
 /// Succeeds when `line` is one JSON value.
 pub(super) fn check_text(line: &str, limits: &Limits) -> Result<(), RowFault> {
-    json::check(line.as_bytes(), limits.nesting_max).map_err(|fault| match fault.kind {
-        SyntaxErrorKind::NotUtf8 => RowFault::NotUtf8 { offset: fault.offset },
-        _ => RowFault::NotJson(fault),
-    })
+    json::check_str(line, limits.nesting_max).map_err(RowFault::NotJson)
 }
 
 #[cfg(test)]
@@ -379,7 +435,10 @@ mod tests {
 
     #[test]
     fn the_parts_of_a_row_are_slices_of_its_line() {
-        let line = r#"{"type":"user/message","seq":5,"time":-12,"data":{"id":"u1"},"ignorable":true,"surfaceOp":{"op":"replace","start":1,"end":3},"sourceEventSeqs":[[1,3]]}"#;
+        let line = concat!(
+            r#"{"type":"user/message","seq":5,"time":-12,"data":{"id":"u1"},"ignorable":true"#,
+            r#","surfaceOp":{"op":"replace","start":1,"end":3},"sourceEventSeqs":[[1,3]]}"#,
+        );
         let event = Event::scan(line).unwrap();
         assert_eq!(parse(line), Ok(event));
         assert!(event.is("user/message"));
@@ -465,6 +524,9 @@ mod tests {
             r#","surfaceOp":"append","surfaceOp":"append"}"#,
             r#","ignorable":false}"#,
             r#","sourceEventSeqs":[1 ]}"#,
+            r#","sourceEventSeqs":[1,]}"#,
+            r#","sourceEventSeqs":[[1,2]}"#,
+            r#","surfaceOp":{"op":"replace","start":1,"end":}}"#,
             " }",
             "} ",
             "",
@@ -488,6 +550,25 @@ mod tests {
         let event = Event::read(line.as_bytes(), Check::Envelope, &LIMITS).unwrap();
         assert!(json::check(event.data().as_bytes(), 9).is_err());
         assert_eq!(parse(&line).unwrap().data(), format!(r#"{{"long":"{long}"}}"#));
+    }
+
+    #[test]
+    fn members_of_up_to_63_bytes_are_noticed() {
+        for len in 16..100 {
+            let member = format!(r#","zz":{{"a":"{}"}}"#, "x".repeat(len - 14));
+            assert_eq!(member.len(), len);
+            for data in ["{}", r#"{"a":{},"b":[{"c":"0123456789012345678901234567890123456789"}]}"#] {
+                let line = format!(r#"{{"type":"a","seq":3,"time":0,"data":{data}{member}}}"#);
+                events_agree(line.as_bytes());
+                match Event::scan(&line) {
+                    None => assert!(len < 64),
+                    Some(event) => {
+                        assert!(len > 63);
+                        assert!(json::check(event.data().as_bytes(), 9).is_err());
+                    }
+                }
+            }
+        }
     }
 
     #[test]
@@ -560,6 +641,35 @@ mod tests {
         assert_eq!(time("9007199254740991.0"), Ok(9_007_199_254_740_991));
         for ms in ["9007199254740992", "-9007199254740992", "99999999999999999999", "01", "-01"] {
             assert!(time(ms).is_err(), "{ms}");
+        }
+    }
+
+    #[test]
+    fn eight_digits_are_read_at_once_and_nothing_else_is() {
+        for number in ["00000000", "12345678", "99999999", "10000000", "00000001"] {
+            let word = u64::from_le_bytes(number.as_bytes().try_into().unwrap());
+            assert_eq!(eight_digits(word), number.parse().ok());
+        }
+        for at in 0..8 {
+            for byte in 0..=u8::MAX {
+                let mut word = *b"12345678";
+                word[at] = byte;
+                let digits =
+                    std::str::from_utf8(&word).ok().filter(|word| word.bytes().all(|b| b.is_ascii_digit()));
+                assert_eq!(
+                    eight_digits(u64::from_le_bytes(word)),
+                    digits.and_then(|word| word.parse().ok()),
+                    "{word:?}"
+                );
+            }
+        }
+        for number in ["0", "7", "12345678", "123456789", "9007199254740991"] {
+            assert_eq!(digits(format!("{number},").as_bytes()), Some((number.parse().unwrap(), &b","[..])));
+        }
+        for number in
+            ["", "00", "012345678", "9007199254740992", "99999999999999999", "18446744073709551617", "-1"]
+        {
+            assert_eq!(digits(number.as_bytes()), None, "{number}");
         }
     }
 

@@ -312,7 +312,7 @@ pub enum HeaderFault {
     #[error("the header is not a JSON object")]
     NotObject,
     /// The generation is newer than this build: intact, and not to be interpreted.
-    #[error("the header is of generation {version}, newer than {newest}, the newest this build reads", newest = Generation::CURRENT.get())]
+    #[error("the header is of generation {version}, newer than {}, the newest this build reads", Generation::CURRENT.get())]
     Newer {
         /// The stored version.
         version: u64,
@@ -469,8 +469,14 @@ mod tests {
         String::from_utf8(out).unwrap()
     }
 
-    const V0: &str = r#"{"type":"session","version":0,"id":"kid","createdAt":1700000000000,"cwd":"/srv/work","parentSession":"base","seedLength":2,"origin":"subagent","delegationDepth":1,"agentPreset":"coding"}"#;
-    const V2: &str = r#"{"type":"session","version":2,"id":"kid","createdAt":1700000000000,"cwd":"/srv/work","parentSession":"base","isSeeded":true,"origin":"subagent","delegationDepth":1,"agentPreset":"coding"}"#;
+    const V0: &str = concat!(
+        r#"{"type":"session","version":0,"id":"kid","createdAt":1700000000000,"cwd":"/srv/work","parentSession":"base""#,
+        r#","seedLength":2,"origin":"subagent","delegationDepth":1,"agentPreset":"coding"}"#,
+    );
+    const V2: &str = concat!(
+        r#"{"type":"session","version":2,"id":"kid","createdAt":1700000000000,"cwd":"/srv/work","parentSession":"base""#,
+        r#","isSeeded":true,"origin":"subagent","delegationDepth":1,"agentPreset":"coding"}"#,
+    );
 
     #[test]
     fn full_headers_are_read_and_written_back() {
@@ -509,7 +515,11 @@ mod tests {
 
     #[test]
     fn spelling_and_order_do_not_matter_and_the_last_duplicate_counts() {
-        let line = " { \"agentPreset\":\"a\\ud800b\", \"delegationDepth\":1.0,\"createdAt\":-0,\"createdAt\":5e0,\t\"id\":\"\\u0041\\/\",\"isSeeded\":false,\"typ\\u0065\":\"sess\\u0069on\",\"version\":2 } ";
+        let line = concat!(
+            r#" { "agentPreset":"a\ud800b", "delegationDepth":1.0,"createdAt":-0,"createdAt":5e0,"#,
+            "\t",
+            r#""id":"\u0041\/","isSeeded":false,"typ\u0065":"sess\u0069on","version":2 } "#,
+        );
         let header = parse(line).unwrap();
         assert_eq!(header.id(), &"A/");
         assert_eq!(header.agent_preset().unwrap().len_units(), 3);

@@ -22,6 +22,13 @@ pub(crate) struct RawMember<'a> {
     pub(crate) value: &'a str,
 }
 
+impl RawMember<'_> {
+    /// Whether its name is `name`, however spelled.
+    pub(crate) fn is(&self, name: &str) -> bool {
+        literal(self.name).eq_str(name)
+    }
+}
+
 impl<'a> Members<'a> {
     /// The members of `text`, or `None` when its first byte after white space is not a brace.
     pub(crate) fn of(text: &'a str) -> Option<Self> {
@@ -164,10 +171,16 @@ pub(crate) fn opening(text: &[u8], window: usize) -> Opening {
 }
 
 /// The opening quote of the string whose closing quote stands at `close`, not before `low`.
+#[inline]
 fn string_start(text: &[u8], low: usize, close: usize) -> Option<usize> {
     let mut end = close;
     loop {
-        let quote = low.saturating_add(memchr::memrchr(b'"', text.get(low..end)?)?);
+        // Within a short window the byte loop finds a quote before a vector search has begun.
+        let before = text.get(low..end)?;
+        let quote = low.saturating_add(match before.len() {
+            0..=64 => before.iter().rposition(|&byte| byte == b'"')?,
+            _ => memchr::memrchr(b'"', before)?,
+        });
         let backslashes = text.get(..quote)?.iter().rev().take_while(|&&byte| byte == b'\\').count();
         if backslashes & 1 == 0 {
             return Some(quote);

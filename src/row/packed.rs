@@ -343,7 +343,10 @@ fn wrong<const N: usize>(fields: &Fields<'_, N>, member: Member) -> PackedFault 
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::row::samples;
 
     const LIMITS: Limits = Limits::DEFAULT;
 
@@ -365,7 +368,10 @@ mod tests {
 
     #[test]
     fn reasoning_example_of_the_format() {
-        let line = r#"{"type":"reasoning-chunks","seq0":40,"time0":9000,"data":{"turn":3,"step":2,"index":0,"dt":[7,0],"texts":["so"," far",""]}}"#;
+        let line = concat!(
+            r#"{"type":"reasoning-chunks","seq0":40,"time0":9000,"data":{"turn":3,"step":2,"index":0"#,
+            r#","dt":[7,0],"texts":["so"," far",""]}}"#,
+        );
         let packed = read(line).unwrap();
         let seqs: Vec<_> = packed.members().map(|m| (m.seq.get(), m.time.get(), m.fragment.raw())).collect();
         assert_eq!(seqs, [(40, 9000, "so"), (41, 9007, " far"), (42, 9007, "")]);
@@ -373,40 +379,56 @@ mod tests {
         assert_eq!((packed.event_count(), packed.last_time().get()), (3, 9007));
         assert_eq!(
             expanded(&packed).first().unwrap(),
-            r#"{"type":"assistant/chunk","seq":40,"time":9000,"data":{"turn":3,"step":2,"chunk":{"type":"reasoning-delta","index":0,"text":"so"}}}"#
+            concat!(
+                r#"{"type":"assistant/chunk","seq":40,"time":9000,"data":{"turn":3,"step":2"#,
+                r#","chunk":{"type":"reasoning-delta","index":0,"text":"so"}}}"#,
+            )
         );
     }
 
     #[test]
     fn tool_call_example_of_the_format() {
-        let line = r#"{"type":"tool-call-chunks","seq0":43,"time0":9010,"data":{"turn":3,"step":2,"index":1,"dt":[1,-3],"id":"call_9","name":"shell","args":["{\"c","md\":","1}"]}}"#;
+        let line = concat!(
+            r#"{"type":"tool-call-chunks","seq0":43,"time0":9010,"data":{"turn":3,"step":2,"index":1"#,
+            r#","dt":[1,-3],"id":"call_9","name":"shell","args":["{\"c","md\":","1}"]}}"#,
+        );
         let packed = read(line).unwrap();
         assert_eq!(packed.last_time().get(), 9008);
         assert_eq!(
             expanded(&packed),
-            [
-                r#"{"type":"assistant/chunk","seq":43,"time":9010,"data":{"turn":3,"step":2,"chunk":{"type":"tool-call-delta","index":1,"id":"call_9","name":"shell","argumentsDelta":"{\"c"}}}"#,
-                r#"{"type":"assistant/chunk","seq":44,"time":9011,"data":{"turn":3,"step":2,"chunk":{"type":"tool-call-delta","index":1,"id":"call_9","name":"shell","argumentsDelta":"md\":"}}}"#,
-                r#"{"type":"assistant/chunk","seq":45,"time":9008,"data":{"turn":3,"step":2,"chunk":{"type":"tool-call-delta","index":1,"id":"call_9","name":"shell","argumentsDelta":"1}"}}}"#,
-            ]
+            [(43, 9010, r#""{\"c""#), (44, 9011, r#""md\":""#), (45, 9008, r#""1}""#)].map(|(seq, time, fragment)| {
+                let chunk = format!(
+                    r#"{{"type":"tool-call-delta","index":1,"id":"call_9","name":"shell","argumentsDelta":{fragment}}}"#
+                );
+                let data = format!(r#"{{"turn":3,"step":2,"chunk":{chunk}}}"#);
+                format!(r#"{{"type":"assistant/chunk","seq":{seq},"time":{time},"data":{data}}}"#)
+            })
         );
     }
 
     #[test]
     fn strings_are_respelled_as_javascript_would_only_where_they_must() {
-        let line = r#"{"type":"text-chunks","seq0":0,"time0":0,"data":{"turn":1.0,"step":1,"index":0e3,"dt":[],"texts":["\u0041\/\ud83d\uDE00\uD800\n\u001F é\u2028"]}}"#;
+        let line = concat!(
+            r#"{"type":"text-chunks","seq0":0,"time0":0,"data":{"turn":1.0,"step":1,"index":0e3,"dt":[]"#,
+            r#","texts":["\u0041\/\ud83d\uDE00\uD800\n\u001F é\u2028"]}}"#,
+        );
         let out = expanded(&read(line).unwrap());
         assert_eq!(
             out,
-            [
-                "{\"type\":\"assistant/chunk\",\"seq\":0,\"time\":0,\"data\":{\"turn\":1,\"step\":1,\"chunk\":{\"type\":\"text-delta\",\"index\":0,\"text\":\"A/😀\\ud800\\n\\u001f é\u{2028}\"}}}"
-            ]
+            [concat!(
+                r#"{"type":"assistant/chunk","seq":0,"time":0,"data":{"turn":1,"step":1"#,
+                r#","chunk":{"type":"text-delta","index":0,"text":"A/😀\ud800\n\u001f é"#,
+                "\u{2028}\"}}}",
+            )]
         );
     }
 
     #[test]
     fn members_may_come_in_any_order_and_the_last_duplicate_counts() {
-        let line = r#"{ "data":{"texts":["a"],"turn":1,"turn":2,"dt":[1],"dt":[],"index":0,"step":0},"time0":-5,"seq0":3,"type":"text-chunks" }"#;
+        let line = concat!(
+            r#"{ "data":{"texts":["a"],"turn":1,"turn":2,"dt":[1],"dt":[],"index":0,"step":0}"#,
+            r#","time0":-5,"seq0":3,"type":"text-chunks" }"#,
+        );
         let packed = read(line).unwrap();
         assert_eq!((packed.turn(), packed.step(), packed.event_count()), (2, 0, 1));
         assert_eq!(packed.first_time().get(), -5);
@@ -428,7 +450,10 @@ mod tests {
             (call(r#"{"turn":1,"step":1,"index":0,"dt":[],"id":"c"}"#), missing(Member::Args)),
             (call(r#"{"turn":1,"step":1,"index":0,"dt":[],"id":"","args":["a"]}"#), wrong(Member::Id)),
             (call(r#"{"turn":1,"step":1,"index":0,"dt":[],"id":1,"args":["a"]}"#), wrong(Member::Id)),
-            (call(r#"{"turn":1,"step":1,"index":0,"dt":[],"id":"c","name":null,"args":["a"]}"#), wrong(Member::Name)),
+            (
+                call(r#"{"turn":1,"step":1,"index":0,"dt":[],"id":"c","name":null,"args":["a"]}"#),
+                wrong(Member::Name),
+            ),
             (call(r#"{"turn":1,"step":1,"index":0,"dt":[],"id":"c","args":[1]}"#), wrong(Member::Args)),
             (text(r#"{"turn":-1,"step":1,"index":0,"dt":[],"texts":["a"]}"#), wrong(Member::Turn)),
             (text(r#"{"turn":1,"step":1.5,"index":0,"dt":[],"texts":["a"]}"#), wrong(Member::Step)),
@@ -439,9 +464,18 @@ mod tests {
             (text(r#"{"turn":1,"step":1,"index":0,"dt":{},"texts":["a"]}"#), wrong(Member::Dt)),
             (text(r#"{"turn":1,"step":1,"index":0,"dt":[-0],"texts":["a","b"]}"#), wrong(Member::Dt)),
             (text(r#"{"turn":1,"step":1,"index":0,"dt":["1"],"texts":["a","b"]}"#), wrong(Member::Dt)),
-            (text(r#"{"turn":1,"step":1,"index":0,"dt":[1],"texts":["a"]}"#), PackedFault::Lengths { gaps: 1, fragments: 1 }),
-            (text(r#"{"turn":1,"step":1,"index":0,"dt":[],"texts":["a","b"]}"#), PackedFault::Lengths { gaps: 0, fragments: 2 }),
-            (text(r#"{"turn":1,"step":1,"index":0,"dt":[9007199254740990,1],"texts":["a","b","c"]}"#), PackedFault::Time { index: 2 }),
+            (
+                text(r#"{"turn":1,"step":1,"index":0,"dt":[1],"texts":["a"]}"#),
+                PackedFault::Lengths { gaps: 1, fragments: 1 },
+            ),
+            (
+                text(r#"{"turn":1,"step":1,"index":0,"dt":[],"texts":["a","b"]}"#),
+                PackedFault::Lengths { gaps: 0, fragments: 2 },
+            ),
+            (
+                text(r#"{"turn":1,"step":1,"index":0,"dt":[9007199254740990,1],"texts":["a","b","c"]}"#),
+                PackedFault::Time { index: 2 },
+            ),
             (text("[]"), wrong(Member::Data)),
             (r#"{"type":"text-chunks","time0":1,"data":{}}"#.to_owned(), missing(Member::Seq0)),
             (r#"{"type":"text-chunks","seq0":1,"data":{}}"#.to_owned(), missing(Member::Time0)),
@@ -450,7 +484,8 @@ mod tests {
             (r#"{"type":"text-chunks","seq0":1,"time0":-0,"data":{}}"#.to_owned(), wrong(Member::Time0)),
             (r#"{"type":"other","seq0":1,"time0":0,"data":{}}"#.to_owned(), wrong(Member::Type)),
             (
-                r#"{"type":"text-chunks","seq0":9007199254740991,"time0":1,"data":{"turn":1,"step":1,"index":0,"dt":[0],"texts":["a","b"]}}"#.to_owned(),
+                text(r#"{"turn":1,"step":1,"index":0,"dt":[0],"texts":["a","b"]}"#)
+                    .replace(":5,", ":9007199254740991,"),
                 PackedFault::SeqOverflow,
             ),
         ] {
@@ -470,9 +505,29 @@ mod tests {
         }
     }
 
+    proptest! {
+        #[test]
+        fn any_run_expands_packs_again_and_ends_where_numbers_do(
+            runs in prop::collection::vec((samples::string(), -9_i64..9), 1..9),
+            time0 in prop_oneof![-9_i64..9, Just(9_007_199_254_740_000), Just(-9_007_199_254_740_000)],
+        ) {
+            let texts: Vec<_> = runs.iter().map(|(text, _)| text.as_str()).collect();
+            let gaps: Vec<_> = runs.iter().skip(1).map(|(_, gap)| gap.to_string()).collect();
+            let data = format!(
+                r#"{{"turn":1,"step":1,"index":0,"dt":[{}],"texts":[{}]}}"#, gaps.join(","), texts.join(",")
+            );
+            let line = format!(r#"{{"type":"reasoning-chunks","seq0":5,"time0":{time0},"data":{data}}}"#);
+            prop_assert!(read(&line).is_ok());
+            crate::fuzzing::row::fuzz_row(line.as_bytes());
+        }
+    }
+
     #[test]
     fn the_last_possible_seq_can_be_packed() {
-        let line = r#"{"type":"text-chunks","seq0":9007199254740990,"time0":-9007199254740991,"data":{"turn":1,"step":1,"index":0,"dt":[9007199254740991],"texts":["a","b"]}}"#;
+        let line = concat!(
+            r#"{"type":"text-chunks","seq0":9007199254740990,"time0":-9007199254740991"#,
+            r#","data":{"turn":1,"step":1,"index":0,"dt":[9007199254740991],"texts":["a","b"]}}"#,
+        );
         let packed = read(line).unwrap();
         assert_eq!(packed.members().last().unwrap().seq, Seq::MAX);
         assert_eq!(packed.last_time().get(), 0);

@@ -218,7 +218,10 @@ mod tests {
         let lines = [call(0, r#","name":"shell""#), call(1, ""), call(2, "")];
         assert_eq!(packed(&lines), (3, copied(&lines)));
         let lines = [call(0, ""), call(1, ""), call(2, "")];
-        let row = r#"{"type":"tool-call-chunks","seq0":0,"time0":10,"data":{"turn":1,"step":1,"index":1,"dt":[0,0],"id":"c","args":["x","x","x"]}}"#;
+        let row = concat!(
+            r#"{"type":"tool-call-chunks","seq0":0,"time0":10,"data":{"turn":1,"step":1,"index":1"#,
+            r#","dt":[0,0],"id":"c","args":["x","x","x"]}}"#,
+        );
         assert_eq!(packed(&lines), (1, format!("{row}\n")));
     }
 

@@ -1,4 +1,4 @@
-use super::event::{Check, Event, check_text, text_of};
+use super::event::{Check, Event, check_len, check_text, text_of};
 use super::fault::RowFault;
 use super::lex::{self, Members, Opening};
 use super::packed::{Packed, PackedKind};
@@ -24,13 +24,14 @@ impl<'a> PhysicalRow<'a> {
     /// # Errors
     /// [`RowFault::FusedRows`] for a line that is not JSON and has a complete row at its end; else as
     /// [`Event::read`] and [`Packed::read`].
+    #[inline]
     pub fn read(
         line: &'a [u8],
         generation: Generation,
         check: Check,
         limits: &Limits,
     ) -> Result<Self, RowFault> {
-        match Self::read_unfused(line, generation, check, limits) {
+        match text_of(line, limits).and_then(|text| Self::read_text(text, generation, check, limits)) {
             Err(fault @ (RowFault::NotUtf8 { .. } | RowFault::NotJson(_))) => {
                 Err(find_fused(line, generation, limits)
                     .map_or(fault, |row_at| RowFault::FusedRows { row_at }))
@@ -39,33 +40,47 @@ impl<'a> PhysicalRow<'a> {
         }
     }
 
-    fn read_unfused(
-        line: &'a [u8],
+    /// [`read`](Self::read) of a line that is known to be UTF-8. Does not look for a complete row behind half a one.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read), without [`RowFault::FusedRows`].
+    #[inline]
+    pub(crate) fn read_str(
+        text: &'a str,
         generation: Generation,
         check: Check,
         limits: &Limits,
     ) -> Result<Self, RowFault> {
-        let text = text_of(line, limits)?;
-        if !generation.has_chunk_events() {
-            return Event::read_text(text, check, limits).map(Self::Event);
+        check_len(text.len(), limits)?;
+        Self::read_text(text, generation, check, limits)
+    }
+
+    #[inline]
+    fn read_text(
+        text: &'a str,
+        generation: Generation,
+        check: Check,
+        limits: &Limits,
+    ) -> Result<Self, RowFault> {
+        match Event::scan_sound(text, check, limits) {
+            Some(event) if !generation.has_chunk_events() || PackedKind::of(event.event_type()).is_none() => {
+                Ok(Self::Event(event))
+            }
+            _ => Self::parse_text(text, generation, limits),
         }
-        if let Some(event) = Event::scan_sound(text, check, limits)
-            && PackedKind::of(event.event_type()).is_none()
-        {
-            return Ok(Self::Event(event));
-        }
+    }
+
+    #[cold]
+    fn parse_text(text: &'a str, generation: Generation, limits: &Limits) -> Result<Self, RowFault> {
         check_text(text, limits)?;
         let members = Members::of(text).ok_or(RowFault::NotObject)?;
-        let packed = members
-            .clone()
-            .filter(|member| lex::literal(member.name).eq_str("type"))
-            .last()
-            .and_then(|member| lex::string(member.value))
-            .and_then(PackedKind::of);
-        match packed {
-            Some(_) => Packed::from_members(text, members).map(Self::Packed).map_err(RowFault::Packed),
-            None => Event::from_members(text, members).map(Self::Event),
+        let row_type = || members.clone().filter(|member| lex::literal(member.name).eq_str("type")).last();
+        let is_packed =
+            || row_type().and_then(|member| lex::string(member.value)).and_then(PackedKind::of).is_some();
+        if generation.has_chunk_events() && is_packed() {
+            return Packed::from_members(text, members).map(Self::Packed).map_err(RowFault::Packed);
         }
+        Event::from_members(text, members).map(Self::Event)
     }
 
     /// The whole row as stored, without its newline.
@@ -121,7 +136,7 @@ impl<'a> PhysicalRow<'a> {
 pub fn find_fused(line: &[u8], generation: Generation, limits: &Limits) -> Option<usize> {
     let Opening::At(at) = lex::opening(line, usize::MAX) else { return None };
     let row = line.get(at..).filter(|_| at > 0)?;
-    PhysicalRow::read_unfused(row, generation, Check::Full, limits).ok().map(|_| at)
+    PhysicalRow::read_text(text_of(row, limits).ok()?, generation, Check::Full, limits).ok().map(|_| at)
 }
 
 #[cfg(test)]
@@ -140,7 +155,10 @@ mod tests {
         full
     }
 
-    const PACKED: &str = r#"{"type":"text-chunks","seq0":8,"time0":9,"data":{"turn":2,"step":1,"index":0,"dt":[4,0,-1],"texts":["On"," it","."," "]}}"#;
+    const PACKED: &str = concat!(
+        r#"{"type":"text-chunks","seq0":8,"time0":9,"data":{"turn":2,"step":1,"index":0"#,
+        r#","dt":[4,0,-1],"texts":["On"," it","."," "]}}"#,
+    );
 
     #[test]
     fn packed_rows_are_rows_of_v0_and_v1_only() {
@@ -187,7 +205,7 @@ mod tests {
             for generation in [Generation::V0, Generation::V2] {
                 let fault = RowFault::FusedRows { row_at: cut };
                 assert_eq!(
-                    PhysicalRow::read(&line, generation, Check::Envelope, &LIMITS),
+                    PhysicalRow::read(&line, generation, Check::Full, &LIMITS),
                     Err(fault),
                     "cut at {cut}"
                 );

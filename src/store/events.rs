@@ -1,5 +1,6 @@
 //! Events in memory: one block of text, and where each event stands in it.
 
+use crate::container::{Batch, RowMark};
 use crate::limits::Limits;
 use crate::row::{Check, Event, PhysicalRow};
 use crate::units::{Seq, UnixMs};
@@ -98,9 +99,8 @@ impl Events {
 #[derive(Debug, Default)]
 pub(crate) struct Checked {
     pub(crate) content: Vec<u8>,
-    pub(crate) marks: Vec<crate::container::RowMark>,
+    pub(crate) marks: Vec<RowMark>,
     pub(crate) next_seq: u64,
-    pub(crate) last_time: Option<UnixMs>,
 }
 
 /// Why a row of a batch does not continue the log.
@@ -115,26 +115,41 @@ impl Checked {
         Self { next_seq: next, ..Self::default() }
     }
 
+    /// Makes room for `rows` more rows of `bytes` bytes in all, newlines included.
+    pub(crate) fn reserve(&mut self, bytes: usize, rows: usize) {
+        self.content.reserve(bytes);
+        self.marks.reserve(rows);
+    }
+
     /// Adds a row that was read.
     pub(crate) fn push(&mut self, row: &PhysicalRow<'_>) -> Result<(), CheckedFault> {
-        let actual = row.first_seq();
-        if actual.get() != self.next_seq {
-            return Err(CheckedFault::Seq { actual });
+        self.push_parts(&[row.line().as_bytes()], row.first_seq(), row.next_seq(), row.last_time())
+    }
+
+    /// Adds a row that stands in parts, whose events have the seqs `first..next`.
+    pub(crate) fn push_parts(
+        &mut self,
+        parts: &[&[u8]],
+        first: Seq,
+        next: u64,
+        last_time: UnixMs,
+    ) -> Result<(), CheckedFault> {
+        if first.get() != self.next_seq {
+            return Err(CheckedFault::Seq { actual: first });
         }
-        self.content.extend_from_slice(row.line().as_bytes());
+        parts.iter().for_each(|part| self.content.extend_from_slice(part));
         self.content.push(b'\n');
-        self.next_seq = row.next_seq();
-        self.last_time = Some(row.last_time());
-        self.marks.push(crate::container::RowMark {
+        self.next_seq = next;
+        self.marks.push(RowMark {
             end: self.content.len(),
-            events: u32::try_from(row.event_count()).unwrap_or(u32::MAX),
-            last_time: row.last_time().get(),
+            events: u32::try_from(next.saturating_sub(first.get())).unwrap_or(u32::MAX),
+            last_time: last_time.get(),
         });
         Ok(())
     }
 
     /// The batch as a container takes it.
-    pub(crate) fn batch(&self) -> crate::container::Batch<'_> {
-        crate::container::Batch { content: &self.content, rows: &self.marks }
+    pub(crate) fn batch(&self) -> Batch<'_> {
+        Batch { content: &self.content, rows: &self.marks }
     }
 }

@@ -2,14 +2,18 @@
 //!
 //! Spec: `format-spec/01-container.md`, "Choosing the file".
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::layout::{Beside, classify_beside, parse_log_name};
+use super::layout::{
+    Beside, classify_beside, is_project_dir_name, parse_log_name, printable, project_dir_name,
+    session_dir_name,
+};
 use crate::container::Encoding;
 use crate::container::disk::{Disk, FileKind};
 use crate::error::{Error, Result};
+use crate::row::Header;
 use crate::units::Generation;
 
 /// The files of one session's folder, sorted into logs and others.
@@ -94,5 +98,48 @@ impl Folder {
         let newest = self.logs.last().map(|log| log.generation);
         let older = self.logs.iter().filter(|log| Some(log.generation) != newest);
         older.map(|log| self.path.join(&log.name)).collect()
+    }
+
+    /// Whether the folder stands in what is named like a project of a root. One that does not is nobody's but its caller's.
+    #[must_use]
+    pub fn is_in_a_project(&self) -> bool {
+        self.path.parent().and_then(Path::file_name).is_some_and(is_project_dir_name)
+    }
+
+    /// Checks that the folder is the one that the session with `header` belongs in: named after its id, in the project
+    /// folder of its working directory. A link that leads there under another name will do.
+    ///
+    /// # Errors
+    /// [`Error::IdentityMismatch`] with both sides.
+    pub fn check_place(&self, disk: &dyn Disk, header: &Header) -> Result<()> {
+        let log = self.logs.last().map_or_else(|| self.path.clone(), |log| self.path.join(&log.name));
+        let mismatch = |what: String| Err(Error::IdentityMismatch { path: log, what });
+        let name = self.path.file_name().unwrap_or_default();
+        let Some(id_name) = session_dir_name(header.id()) else {
+            return mismatch("the header's id is empty".to_owned());
+        };
+        if name != OsStr::new(&id_name) {
+            return mismatch(format!(
+                "the folder is {}, but the header's id {} belongs in {id_name}",
+                name.display(),
+                printable(header.id())
+            ));
+        }
+        let parents = self.path.parent().and_then(|project| Some((project, project.file_name()?)));
+        let Some(((project, found), expected)) = parents.zip(project_dir_name(header.cwd())) else {
+            return Ok(());
+        };
+        if found == OsStr::new(&expected) {
+            return Ok(());
+        }
+        // One and the same folder may be reached through a link under another name.
+        let twin = project.parent().map(|root| root.join(&expected).join(&id_name));
+        let inode = |path: &Path| disk.stamp(&path.join(".")).ok().flatten();
+        if let (Some(twin), Some(here)) = (twin.as_deref().and_then(inode), inode(&self.path))
+            && twin.is_same_file(&here)
+        {
+            return Ok(());
+        }
+        mismatch(format!("it stands in {}, but its working directory belongs in {expected}", found.display()))
     }
 }

@@ -8,18 +8,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::Mutex;
 
 use super::append::Appender;
+use super::cancel::Cancel;
 use super::events::{Checked, CheckedFault, Events};
-use super::folder::Folder;
 use super::layout::{LOCK_NAME, log_name, printable};
 use super::lease::Claim;
-use super::log_file::LogFile;
-use super::publish::{Draft, create_dirs};
+use super::log_writer::LogWriter;
+use super::migrate::{MigrateOptions, MigrationOutcome, migrate_locked};
+use super::publish::{FOLDERS_SYNCED, create_dirs};
+use super::restore::require_known;
 use super::scan::{Item, Report, ScanOptions, scan_to_writer};
+use super::seam::SessionHandle;
 use super::store::Shared;
-use crate::container::disk::{Access, DiskLock, LockAttempt};
-use crate::container::{LogId, create};
+use crate::container::LogId;
+use crate::container::disk::{Access, Disk, DiskLock, LockAttempt};
 use crate::error::{Error, Result};
-use crate::row::{Check, Header, PhysicalRow};
+use crate::json::Text;
+use crate::row::{Check, Header, PhysicalRow, one_line};
 use crate::units::Generation;
 
 /// What a handle may do.
@@ -35,9 +39,9 @@ pub enum SessionAccess {
 /// An open session.
 ///
 /// May be shared between threads; operations of one handle run one after the other, in the order in which they were
-/// called. Dropping the handle frees the session without reporting errors: call [`SessionHandle::close`].
+/// called. Dropping the handle frees the session without reporting errors: call [`FileHandle::close`].
 #[derive(Debug)]
-pub struct SessionHandle {
+pub struct FileHandle {
     shared: Arc<Shared>,
     header: Header,
     shown_id: String,
@@ -54,7 +58,8 @@ struct HandleState {
     /// The most events that this handle has seen.
     seen: u64,
     write: Option<WriteState>,
-    closed: bool,
+    /// How the first call of `close` ended, for those that follow it.
+    closed: Option<Option<Error>>,
 }
 
 #[derive(Debug)]
@@ -72,7 +77,10 @@ struct WriteState {
 /// Logs whose rows take more than this are not kept in memory for the reads before a handle's first append.
 const PRIMED_BYTES_MAX: u64 = 32 << 20;
 
-impl SessionHandle {
+/// How often a look at a log starts over because the file became shorter meanwhile: a writer repairs it, or takes an append back.
+pub(super) const READ_RETRIES: u32 = 3;
+
+impl FileHandle {
     /// A new session, of which nothing is on disk before its first append or flush.
     pub(super) fn pending(
         shared: Arc<Shared>,
@@ -85,7 +93,7 @@ impl SessionHandle {
         Self::new(shared, header, inherited, SessionAccess::Write, folder, Some(write))
     }
 
-    /// Opens a stored session for reading. Nothing but its head and tail is read before the first [`SessionHandle::read`].
+    /// Opens a stored session for reading. Nothing but its head and tail is read before the first [`FileHandle::read`].
     pub(super) fn for_reading(shared: Arc<Shared>, header: Header, inherited: u64, folder: PathBuf) -> Self {
         Self::new(shared, header, inherited, SessionAccess::Read, folder, None)
     }
@@ -93,11 +101,11 @@ impl SessionHandle {
     /// Opens a stored session for writing: takes the lock, then reads and checks the whole log.
     ///
     /// # Errors
-    /// [`Error::AlreadyOwned`], [`Error::Corruption`], [`Error::DamagedTail`], [`Error::NeedsMigration`] and the others that
-    /// say why a log cannot be written to.
+    /// [`Error::AlreadyOwned`], [`Error::Corruption`], [`Error::DamagedTail`], [`Error::Refused`] and the others that say why a
+    /// log cannot be written to.
     pub(super) fn for_writing(shared: Arc<Shared>, folder: &Path, claim: Claim) -> Result<Self> {
-        let lock = take_lock(&shared, folder, claim.shown_id())?;
-        let opened = Self::open_locked(&shared, folder);
+        let lock = take_lock_in(&**shared.disk(), folder, claim.shown_id())?;
+        let opened = Self::open_locked(&shared, folder, claim.id());
         match opened {
             Ok((header, report, appender, primed)) => {
                 let write = WriteState {
@@ -123,13 +131,32 @@ impl SessionHandle {
         }
     }
 
-    fn open_locked(shared: &Arc<Shared>, folder: &Path) -> Result<(Header, Report, Appender, Events)> {
+    fn open_locked(
+        shared: &Arc<Shared>,
+        folder: &Path,
+        id: &Text,
+    ) -> Result<(Header, Report, Appender, Events)> {
         // Chosen again under the lock: a successor may have been published since.
-        let log = shared.open_log(folder)?;
+        let mut log = shared.open_log(folder)?;
+        let generation = log.generation()?;
+        log.check_name(generation)?;
+        if generation != Generation::CURRENT {
+            let options = MigrateOptions {
+                limits: shared.options().limits,
+                level: shared.options().level,
+                ..MigrateOptions::default()
+            };
+            let migrated = migrate_locked(shared.disk(), folder, &options)?;
+            if let MigrationOutcome::Refused(source) = migrated.outcome {
+                return Err(Error::Refused { path: migrated.source, source });
+            }
+            log = shared.open_log(folder)?;
+        }
         let mut primed = Events::default();
         let mut bytes = 0_u64;
         let (mut report, blocks) = scan_to_writer(&log, ScanOptions::STRICT, &mut |item| {
             if let Item::Row { row, .. } = item {
+                require_known(&log, &row)?;
                 bytes = bytes.saturating_add(row.line().len() as u64);
                 if bytes <= PRIMED_BYTES_MAX {
                     primed.push_row(&row, 0, u64::MAX);
@@ -141,15 +168,22 @@ impl SessionHandle {
         let header =
             report.header.take().ok_or_else(|| Error::NotFound { id: log.path().display().to_string() })?;
         log.check_name(header.generation())?;
-        if header.generation() != Generation::CURRENT {
-            return Err(needs_migration(&log, header.generation()));
+        if header.id() != id {
+            return Err(Error::IdentityMismatch {
+                path: log.path().to_path_buf(),
+                what: format!(
+                    "session {} was asked for, the header's id is {}",
+                    printable(id),
+                    printable(header.id())
+                ),
+            });
         }
         let tail = report.tail;
         let durable = tail.map_or(0, |tail| tail.durable);
         let writer = blocks.writer(durable, shared.options().level);
         let disk = Arc::clone(shared.disk());
         let file = disk.open(log.path(), Access::Append).map_err(Error::io(log.path(), "opening"))?;
-        let appender = Appender::new(disk, log.path(), log.encoding(), file, writer, tail)?;
+        let appender = Appender::new(disk, log.path(), file, writer, tail)?;
         appender.check_judged(log.stamp())?;
         Ok((header, report, appender, primed))
     }
@@ -163,7 +197,7 @@ impl SessionHandle {
         write: Option<WriteState>,
     ) -> Self {
         let shown_id = printable(header.id());
-        let state = Mutex::new(HandleState { folder, seen: 0, write, closed: false });
+        let state = Mutex::new(HandleState { folder, seen: 0, write, closed: None });
         Self { shared, header, shown_id, inherited, access, closing: AtomicBool::new(false), state }
     }
 
@@ -200,9 +234,15 @@ impl SessionHandle {
     /// [`Error::HandleClosed`]; [`Error::NotFound`] if the session was never stored and its creator closed it;
     /// [`Error::Corruption`] for damage before the end; [`Error::Shrank`] if the log is shorter than this handle has seen.
     pub fn read(&self, offset: u64, length: u64) -> Result<Events> {
+        self.read_unless(offset, length, &Cancel::never())
+    }
+
+    fn read_unless(&self, offset: u64, length: u64, cancel: &Cancel) -> Result<Events> {
         self.check_open("read")?;
+        cancel.check()?;
         let mut state = self.state.lock();
         self.check_running(&state, "read")?;
+        cancel.check()?;
         let to = offset.saturating_add(length);
         if let Some(write) = &state.write {
             if let Some(primed) = &write.primed {
@@ -213,24 +253,36 @@ impl SessionHandle {
                 return Ok(Events::default());
             }
         }
-        let log = match self.shared.open_log(&state.folder) {
-            Ok(log) => log,
-            Err(Error::NotFound { .. }) if self.shared.is_pending(self.header.id()) => {
-                return Ok(Events::default());
+        let mut attempt = 0;
+        let (path, events, found) = loop {
+            let log = match self.shared.open_log(&state.folder) {
+                Ok(log) => log,
+                Err(Error::NotFound { .. })
+                    if state.seen == 0 && self.shared.is_pending(self.header.id()) =>
+                {
+                    return Ok(Events::default());
+                }
+                Err(Error::NotFound { .. }) => return Err(Error::NotFound { id: self.shown_id.clone() }),
+                Err(error) => return Err(error),
+            };
+            let mut events = Events::default();
+            match self.shared.read_range(&log, offset, to, &mut events) {
+                Ok(found) => break (log.path().to_path_buf(), events, found),
+                // A writer cut a torn end off, or took an append back that failed.
+                Err(error) if error.is_shrunk() && attempt < READ_RETRIES => {
+                    attempt = attempt.saturating_add(1)
+                }
+                Err(error) => return Err(error),
             }
-            Err(Error::NotFound { .. }) => return Err(Error::NotFound { id: self.shown_id.clone() }),
-            Err(error) => return Err(error),
         };
-        let mut events = Events::default();
-        let found = self.shared.read_range(&log, offset, to, &mut events)?;
         if found < state.seen {
-            return Err(Error::Shrank { path: log.path().to_path_buf(), seen: state.seen, found });
+            return Err(Error::Shrank { path, seen: state.seen, found });
         }
         state.seen = found;
         Ok(events)
     }
 
-    /// Stores rows behind the log, all or none, and with [`Durability::Sync`] returns when they are on disk.
+    /// Stores rows behind the log, all or none, and with [`Durability::Sync`](super::Durability::Sync) returns when they are on disk.
     ///
     /// Each row is one event of the current generation as JSON text without a newline; the first continues the log's seqs
     /// and the others follow. Rows are stored byte for byte.
@@ -240,9 +292,14 @@ impl SessionHandle {
     /// [`Error::Foreign`]: another program changed the log; nothing was stored. [`Error::Io`]: nothing is stored, or the
     /// handle is poisoned and every later call says [`Error::Poisoned`].
     pub fn append(&self, rows: &[&[u8]]) -> Result<()> {
+        self.append_unless(rows, &Cancel::never())
+    }
+
+    fn append_unless(&self, rows: &[&[u8]], cancel: &Cancel) -> Result<()> {
         self.check_open("append")?;
         let mut state = self.state.lock();
         self.check_running(&state, "append")?;
+        cancel.check()?;
         let HandleState { folder, seen, write, .. } = &mut *state;
         let write = write.as_mut().ok_or_else(|| self.read_only("append"))?;
         if rows.is_empty() {
@@ -256,39 +313,55 @@ impl SessionHandle {
         Ok(())
     }
 
-    /// Makes every accepted append durable, and stores a session that has nothing but its header.
+    /// Makes the log durable up to where reading ends, and stores a session that has nothing but its header.
+    ///
+    /// That includes events that an earlier handle, in whatever process, accepted and did not live to sync.
     ///
     /// # Errors
     /// [`Error::HandleClosed`], [`Error::ReadOnly`], [`Error::Io`].
     pub fn flush(&self) -> Result<()> {
+        self.flush_unless(&Cancel::never())
+    }
+
+    fn flush_unless(&self, cancel: &Cancel) -> Result<()> {
         self.check_open("flush")?;
         let mut state = self.state.lock();
         self.check_running(&state, "flush")?;
+        cancel.check()?;
         let HandleState { folder, write, .. } = &mut *state;
         let write = write.as_mut().ok_or_else(|| self.read_only("flush"))?;
         match &mut write.appender {
-            Some(appender) => appender.sync(),
+            Some(appender) if appender.is_poisoned() => Err(self.poisoned()),
+            Some(appender) => appender.flush(),
             None => self.publish(folder, write, &Checked::starting_at(0)),
         }
     }
 
-    /// Frees the session. The first call does it; later ones do nothing.
+    /// Frees the session. The first call does it; later ones, from any thread, say how that ended.
     ///
     /// # Errors
     /// What the final sync or the release of the lock gives. The session is free all the same.
     pub fn close(&self) -> Result<()> {
         self.closing.store(true, Ordering::Release);
         let mut state = self.state.lock();
-        if state.closed {
-            return Ok(());
+        if let Some(outcome) = &state.closed {
+            return outcome.as_ref().map_or(Ok(()), |error| Err(error.again()));
         }
-        state.closed = true;
+        let outcome = self.free(&mut state);
+        state.closed = Some(outcome.as_ref().err().map(Error::again));
+        outcome
+    }
+
+    fn free(&self, state: &mut HandleState) -> Result<()> {
         let Some(mut write) = state.write.take() else { return Ok(()) };
         let mut errors = Vec::new();
-        if let Some(appender) = &mut write.appender
-            && !appender.is_poisoned()
-        {
-            errors.extend(appender.sync().err());
+        match &mut write.appender {
+            // Nobody can say any more that these are on disk.
+            Some(appender) if appender.is_poisoned() && appender.has_unsynced() => {
+                errors.push(self.poisoned())
+            }
+            Some(appender) if !appender.is_poisoned() => errors.extend(appender.sync().err()),
+            _ => {}
         }
         if let Some(lock) = write.lock.take() {
             let path = state.folder.join(LOCK_NAME);
@@ -300,9 +373,11 @@ impl SessionHandle {
 
     fn check_rows(&self, next_seq: u64, rows: &[&[u8]]) -> Result<Checked> {
         let mut batch = Checked::starting_at(next_seq);
+        batch.reserve(rows.iter().map(|row| row.len().saturating_add(1)).sum(), rows.len());
         for (index, line) in rows.iter().enumerate() {
             let limits = &self.shared.options().limits;
-            let row = PhysicalRow::read(line, Generation::CURRENT, Check::Full, limits)
+            let row = one_line(line)
+                .and_then(|()| PhysicalRow::read(line, Generation::CURRENT, Check::Full, limits))
                 .map_err(|source| Error::InvalidRow { index, source })?;
             let expected = batch.next_seq;
             batch.push(&row).map_err(|CheckedFault::Seq { actual }| Error::SeqMismatch {
@@ -317,7 +392,7 @@ impl SessionHandle {
 
     fn store(&self, folder: &Path, write: &mut WriteState, batch: &Checked) -> Result<()> {
         match &mut write.appender {
-            Some(appender) if appender.is_poisoned() => Err(Error::Poisoned { id: self.shown_id.clone() }),
+            Some(appender) if appender.is_poisoned() => Err(self.poisoned()),
             Some(appender) => appender.append(&batch.batch(), self.shared.options().durability),
             None => self.publish(folder, write, batch),
         }
@@ -329,37 +404,29 @@ impl SessionHandle {
         let options = self.shared.options();
         create_dirs(&**disk, folder)?;
         if write.lock.is_none() {
-            write.lock = Some(take_lock(&self.shared, folder, &self.shown_id)?);
+            write.lock = Some(take_lock_in(&**disk, folder, &self.shown_id)?);
         }
-        let existing = Folder::read(&**disk, folder)?.is_some_and(|folder| !folder.logs.is_empty());
-        if existing {
+        // In any project: another instance may have stored the same id under another working directory.
+        if self.shared.is_stored(self.header.id())? {
             return Err(Error::AlreadyExists { id: self.shown_id.clone() });
         }
-        let invalid = |fault: crate::container::Fault| Error::InvalidArgument { what: fault.to_string() };
         let mut header = Vec::new();
         self.header.write(&mut header);
-        header.push(b'\n');
-        let mut out = Vec::new();
-        let created_at = self.header.created_at().get();
-        let mut writer =
-            create(options.encoding, random_log_id()?, &header, created_at, options.level, &mut out)
-                .map_err(invalid)?;
-        if !batch.marks.is_empty() {
-            writer.stage(&batch.batch(), &mut out).map_err(invalid)?;
-        }
-        let draft = Draft::create(&**disk, folder, &log_name(self.header.generation(), options.encoding))?;
-        draft.write(&out)?;
-        let path = draft.path().to_path_buf();
-        let above: Vec<&Path> = folder.ancestors().skip(1).take(2).collect();
-        let file = match draft.publish(&above) {
-            Ok(file) => file,
+        let path = folder.join(log_name(self.header.generation(), options.encoding));
+        let created_at = self.header.created_at();
+        let above: Vec<&Path> = path.ancestors().skip(2).take(FOLDERS_SYNCED.saturating_sub(1)).collect();
+        let written = LogWriter::create(&**disk, &path, options.encoding, options.level, &header, created_at)
+            .and_then(|mut log| {
+                log.write_checked(batch)?;
+                log.publish_open(&above)
+            });
+        let (file, writer) = match written {
             Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::AlreadyExists => {
                 return Err(Error::AlreadyExists { id: self.shown_id.clone() });
             }
-            Err(error) => return Err(error),
+            written => written?,
         };
-        writer.accept(true);
-        write.appender = Some(Appender::new(Arc::clone(disk), &path, options.encoding, file, writer, None)?);
+        write.appender = Some(Appender::new(Arc::clone(disk), &path, file, writer, None)?);
         write.claim.materialised();
         Ok(())
     }
@@ -370,7 +437,7 @@ impl SessionHandle {
 
     /// A queued operation that starts only after close began is refused.
     fn check_running(&self, state: &HandleState, operation: &'static str) -> Result<()> {
-        if state.closed || self.closing.load(Ordering::Acquire) {
+        if state.closed.is_some() || self.closing.load(Ordering::Acquire) {
             Err(self.closed(operation))
         } else {
             Ok(())
@@ -381,22 +448,59 @@ impl SessionHandle {
         Error::HandleClosed { id: self.shown_id.clone(), operation }
     }
 
+    fn poisoned(&self) -> Error {
+        Error::Poisoned { id: self.shown_id.clone() }
+    }
+
     fn read_only(&self, operation: &'static str) -> Error {
         Error::ReadOnly { id: self.shown_id.clone(), operation }
     }
 }
 
-/// Refuses a log of another generation than the current one.
-pub(super) fn needs_migration(log: &LogFile, stored: Generation) -> Error {
-    Error::NeedsMigration { path: log.path().to_path_buf(), stored, newest: Generation::CURRENT }
+impl SessionHandle for FileHandle {
+    fn header(&self) -> &Header {
+        Self::header(self)
+    }
+
+    fn inherited_event_count(&self) -> u64 {
+        Self::inherited_event_count(self)
+    }
+
+    fn access(&self) -> SessionAccess {
+        Self::access(self)
+    }
+
+    fn next_seq(&self) -> Option<u64> {
+        Self::next_seq(self)
+    }
+
+    fn read(&self, offset: u64, length: u64, cancel: &Cancel) -> Result<Events> {
+        self.read_unless(offset, length, cancel)
+    }
+
+    fn append(&self, rows: &[&[u8]], cancel: &Cancel) -> Result<()> {
+        self.append_unless(rows, cancel)
+    }
+
+    fn flush(&self, cancel: &Cancel) -> Result<()> {
+        self.flush_unless(cancel)
+    }
+
+    fn close(&self) -> Result<()> {
+        Self::close(self)
+    }
 }
 
-pub(super) fn take_lock(shared: &Shared, folder: &Path, shown_id: &str) -> Result<Box<dyn DiskLock>> {
+/// Takes the write lock of a session's folder, at once or not at all.
+///
+/// # Errors
+/// [`Error::AlreadyOwned`], [`Error::Io`].
+pub(super) fn take_lock_in(disk: &dyn Disk, folder: &Path, shown_id: &str) -> Result<Box<dyn DiskLock>> {
     let path = folder.join(LOCK_NAME);
-    match shared.disk().lock(&path).map_err(Error::io(&path, "locking"))? {
+    match disk.lock(&path).map_err(Error::io(&path, "locking"))? {
         LockAttempt::Held(lock) => Ok(lock),
         LockAttempt::Contended => {
-            let owner = shared.disk().lock_owner(&path).ok().flatten();
+            let owner = disk.lock_owner(&path).ok().flatten();
             Err(Error::AlreadyOwned { id: shown_id.to_owned(), owner })
         }
     }

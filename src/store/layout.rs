@@ -61,6 +61,13 @@ pub fn project_dir_name(cwd: Option<&Text>) -> Option<String> {
     Some(format!("--{}--", if kept.is_empty() { "root" } else { &kept }))
 }
 
+/// Whether a folder's name is one that [`project_dir_name`] gives. A session's folder below any other stands in no root.
+#[must_use]
+pub fn is_project_dir_name(name: &OsStr) -> bool {
+    let bytes = name.as_encoded_bytes();
+    bytes == NO_CWD.as_bytes() || (bytes.len() > 4 && bytes.starts_with(b"--") && bytes.ends_with(b"--"))
+}
+
 /// Name of the log file of a generation and encoding.
 #[must_use]
 pub fn log_name(generation: Generation, encoding: Encoding) -> String {
@@ -114,7 +121,7 @@ pub fn classify_beside(name: &OsStr) -> Beside {
     };
     if let Some((log, tag)) = name.strip_suffix(".tmp").and_then(|stem| stem.rsplit_once('.'))
         && is_hex(tag, 12)
-        && parse_log_name(OsStr::new(log)).is_some()
+        && (parse_log_name(OsStr::new(log)).is_some() || classify_beside(OsStr::new(log)) == Beside::SetAside)
     {
         return Beside::Temporary;
     }
@@ -219,6 +226,12 @@ mod tests {
         }
         assert_eq!(project_dir_name(None).as_deref(), Some("_no-cwd"));
         assert_eq!(project_dir_name(Some(&Text::new())), None);
+        for name in ["--root--", "_no-cwd", "----x--"] {
+            assert!(is_project_dir_name(OsStr::new(name)), "{name}");
+        }
+        for name in ["", "--", "----", "input", "--x", "x--"] {
+            assert!(!is_project_dir_name(OsStr::new(name)), "{name}");
+        }
         let long = project_dir_name(Some(&text(&format!("/{}", "é".repeat(60))))).unwrap();
         assert_eq!(long.len(), 255);
         assert!(long.ends_with("~00E9~--"), "the cut falls inside an escape: {long}");
@@ -255,6 +268,8 @@ mod tests {
             ("session.v2.jsonl.zstd.9f3a1c0b2d4e.tmp", Beside::Temporary),
             ("session.migration.0123456789abcdef.jsonl.zstd.tmp", Beside::Temporary),
             ("session.v2.jsonl.zst.torn-12-3-deadbeef", Beside::SetAside),
+            ("session.v2.jsonl.zst.torn-12-3-deadbeef-2", Beside::SetAside),
+            ("session.v2.jsonl.zst.torn-12-3-deadbeef.9f3a1c0b2d4e.tmp", Beside::Temporary),
             ("session.jsonl.zstd.bak.1755000000000", Beside::Stray),
             ("session.v2.jsonl.zstd.XXXX.tmp", Beside::Stray),
             ("attachments.txt", Beside::Stray),

@@ -59,11 +59,25 @@ impl Claims {
 }
 
 impl Claim {
+    /// The session is created, and not stored yet.
+    pub(crate) fn created(&self, pending: Pending) {
+        self.set(Some(pending));
+    }
+
     /// The session is stored from now on.
     pub(crate) fn materialised(&self) {
+        self.set(None);
+    }
+
+    fn set(&self, pending: Option<Pending>) {
         if let Some(claim) = self.claims.by_id.lock().get_mut(&self.id) {
-            claim.pending = None;
+            claim.pending = pending;
         }
+    }
+
+    /// The id.
+    pub(crate) const fn id(&self) -> &Text {
+        &self.id
     }
 
     /// The id, printable.

@@ -5,21 +5,23 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::layout::parse_log_name;
+use super::snapshot::header_error;
 use crate::container::disk::{Access, Disk, DiskFile, Stamp};
-use crate::container::{Detected, Encoding, FileSource, detect, durable_hint};
+use crate::container::{Detected, Encoding, FileSource, Skim, detect, durable_hint, header_line, skim};
 use crate::error::{Error, Result};
 use crate::limits::Limits;
+use crate::row::Header;
 use crate::units::Generation;
 
 /// How a reader gets at the bytes of a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReadMode {
-    /// Maps what is committed and synced, behind a guard against files that shrink; reads the rest.
+    /// Reads everything into buffers. No slower than maps, and needs no signal handler.
     #[default]
-    Map,
-    /// Reads everything into buffers: for hosts that want no signal handler.
     Read,
+    /// Maps what is committed and synced, behind a guard against files that shrink; reads the rest.
+    Map,
 }
 
 /// A log that is open for reading. Its identity and length are those of the moment it was opened.
@@ -34,7 +36,12 @@ pub struct LogFile {
     detected: Detected,
     limits: Limits,
     mode: ReadMode,
+    /// The file's first bytes: most header frames, and what every look at a log begins with.
+    head: Vec<u8>,
 }
+
+/// Bytes of a log's start that are read when it is opened, and of its end at least at each look there.
+const NEAR: usize = 4 << 10;
 
 impl LogFile {
     /// Opens the file at `path`, links not followed, and looks at its first frame.
@@ -45,10 +52,10 @@ impl LogFile {
     /// # Errors
     /// [`Error::Io`].
     pub fn open(disk: &Arc<dyn Disk>, path: &Path, limits: Limits, mode: ReadMode) -> Result<Self> {
-        let file = disk.open(path, Access::Read).map_err(Error::io(path, "opening"))?;
-        let stamp = file.stamp().map_err(Error::io(path, "looking at"))?;
+        let (file, stamp) = disk.open_stamped(path, Access::Read).map_err(Error::io(path, "opening"))?;
         let named = path.file_name().and_then(parse_log_name);
-        let detected = detect(&mut FileSource::new(&*file, stamp.size, 4 << 10));
+        let head = head_of(&*file, stamp.size);
+        let detected = detect(&mut FileSource::new(&*file, stamp.size, NEAR).with_head(&head));
         let encoding = match (detected, named) {
             (Detected::Encoding(encoding), _) => encoding,
             (Detected::Compressed, Some((_, encoding))) if encoding != Encoding::Plain => encoding,
@@ -57,7 +64,7 @@ impl LogFile {
             (_, None) => Encoding::Plain,
         };
         let path = path.to_path_buf();
-        Ok(Self { disk: Arc::clone(disk), path, file, stamp, encoding, named, detected, limits, mode })
+        Ok(Self { disk: Arc::clone(disk), path, file, stamp, encoding, named, detected, limits, mode, head })
     }
 
     /// Checks that the name, the bytes and the header's `generation` agree.
@@ -89,6 +96,34 @@ impl LogFile {
         }
     }
 
+    /// Looks over the whole log without decompressing it: see [`skim`]. `None` if only a full scan can say how it is.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; [`Error::Corruption`] if the file became shorter meanwhile.
+    pub fn skim(&self, progress: &mut dyn FnMut(u64)) -> Result<Option<Skim>> {
+        skim(&mut self.source()?, self.encoding, progress).map_err(|error| Error::read(&self.path, 0, error))
+    }
+
+    /// The generation that the header states.
+    ///
+    /// # Errors
+    /// As [`LogFile::header_line`], and what is wrong with the header.
+    pub fn generation(&self) -> Result<Generation> {
+        let header = Header::parse(&self.header_line()?, &self.limits);
+        header.map(|header| header.generation()).map_err(|fault| header_error(&self.path, fault))
+    }
+
+    /// The header line without its newline, of at most the size that the limits allow.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; [`Error::Corruption`] or [`Error::FormatUnsupported`] where there is none.
+    pub fn header_line(&self) -> Result<Vec<u8>> {
+        let read = header_line(&mut self.probe_source(), self.encoding, self.limits);
+        let mut line = read.map_err(|error| Error::read(&self.path, 0, error))?;
+        line.truncate(line.strip_suffix(b"\n").map_or(line.len(), <[u8]>::len));
+        Ok(line)
+    }
+
     /// Bytes for a forward walk.
     ///
     /// Only an indexed log says how much of it was synced and will never be written again; only that much is mapped.
@@ -96,7 +131,8 @@ impl LogFile {
     /// # Errors
     /// [`Error::Io`].
     pub(crate) fn source(&self) -> Result<FileSource<'_>> {
-        let mut source = FileSource::new(&*self.file, self.stamp.size, FileSource::READ_AHEAD);
+        let mut source =
+            FileSource::new(&*self.file, self.stamp.size, FileSource::READ_AHEAD).with_head(&self.head);
         if self.mode == ReadMode::Map && self.encoding == Encoding::Indexed {
             let below = durable_hint(&mut self.probe_source());
             source.map_below(below).map_err(Error::io(&self.path, "mapping"))?;
@@ -106,7 +142,7 @@ impl LogFile {
 
     /// Bytes for single looks at both ends.
     pub(crate) fn probe_source(&self) -> FileSource<'_> {
-        FileSource::new(&*self.file, self.stamp.size, 4 << 10)
+        FileSource::new(&*self.file, self.stamp.size, NEAR).with_head(&self.head)
     }
 
     /// The stored bytes of `range`, in memory of their own.
@@ -160,4 +196,14 @@ impl LogFile {
     pub(crate) fn disk(&self) -> &Arc<dyn Disk> {
         &self.disk
     }
+}
+
+/// The first bytes of a file. Nothing if they cannot be read: whoever needs them tries again, and says why.
+fn head_of(file: &dyn DiskFile, len: u64) -> Vec<u8> {
+    let mut head = vec![0; usize::try_from(len).map_or(NEAR, |len| len.min(NEAR))];
+    let read = file.read_exact_at(0, &mut head);
+    if read.is_err() {
+        head.clear();
+    }
+    head
 }

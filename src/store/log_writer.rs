@@ -2,19 +2,23 @@
 
 use std::path::{Path, PathBuf};
 
+use super::append::each_piece;
 use super::events::{Checked, CheckedFault};
 use super::handle::random_log_id;
 use super::publish::Draft;
-use crate::container::disk::Disk;
-use crate::container::{BlockWriter, Encoding, Fault, create};
+use crate::container::disk::{Disk, DiskFile};
+use crate::container::{Batch, BlockWriter, Encoding, Fault, create};
 use crate::error::{Error, Result};
+use crate::format::TargetRow;
 use crate::row::PhysicalRow;
-use crate::units::UnixMs;
+use crate::units::{Seq, UnixMs};
 
 /// Bytes of rows that are written at once: a frame in the zstd encoding, four segments in the indexed one.
 const WRITE_CONTENT: usize = 1 << 20;
 /// A draft is synced at least this often, far below what a trailer can say of unsynced bytes.
 const SYNC_BYTES: u64 = 256 << 20;
+/// As many bytes at the end as a listing walks to be sure of them. Behind more, a marker says that they are durable.
+const UNPROVED_MAX: u64 = 60 << 10;
 
 /// Writes a log under a temporary name, then publishes it under its own without replacing anything.
 ///
@@ -80,12 +84,26 @@ impl<'d> LogWriter<'d> {
     /// # Errors
     /// [`Error::SeqMismatch`], [`Error::Io`], and [`Error::InvalidArgument`] for a row that no segment holds.
     pub fn push(&mut self, row: &PhysicalRow<'_>) -> Result<()> {
+        self.push_parts(&[row.line().as_bytes()], row.first_seq(), row.next_seq(), row.last_time())
+    }
+
+    /// Adds a row of one event that stands in parts, as a migration delivers it.
+    ///
+    /// # Errors
+    /// As [`LogWriter::push`].
+    pub fn push_converted(&mut self, row: &TargetRow<'_>) -> Result<()> {
+        self.push_parts(&row.parts(), row.seq(), row.seq().get().saturating_add(1), row.time())
+    }
+
+    fn push_parts(&mut self, parts: &[&[u8]], first: Seq, next: u64, last_time: UnixMs) -> Result<()> {
         let expected = self.batch.next_seq;
-        self.batch.push(row).map_err(|CheckedFault::Seq { actual }| Error::SeqMismatch {
-            id: self.written.path.display().to_string(),
-            expected,
-            index: usize::try_from(self.written.rows).unwrap_or(usize::MAX),
-            actual: actual.get(),
+        self.batch.push_parts(parts, first, next, last_time).map_err(|CheckedFault::Seq { actual }| {
+            Error::SeqMismatch {
+                id: self.written.path.display().to_string(),
+                expected,
+                index: usize::try_from(self.written.rows).unwrap_or(usize::MAX),
+                actual: actual.get(),
+            }
         })?;
         self.written.rows = self.written.rows.saturating_add(1);
         if self.batch.content.len() >= WRITE_CONTENT { self.write_batch() } else { Ok(()) }
@@ -95,6 +113,12 @@ impl<'d> LogWriter<'d> {
     #[must_use]
     pub const fn events(&self) -> u64 {
         self.batch.next_seq
+    }
+
+    /// Path under which the log will appear.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.draft.path()
     }
 
     /// Path under which the file stands until it is published.
@@ -108,7 +132,7 @@ impl<'d> LogWriter<'d> {
     /// # Errors
     /// [`Error::Io`].
     pub fn finish(&mut self) -> Result<()> {
-        self.write_batch()?;
+        self.write_end()?;
         self.draft.file().sync_all().map_err(Error::io(self.draft.temporary(), "syncing"))
     }
 
@@ -116,32 +140,75 @@ impl<'d> LogWriter<'d> {
     ///
     /// # Errors
     /// [`Error::Io`]; of kind `AlreadyExists` if the name was taken meanwhile. Nothing is published then.
-    pub fn publish(mut self, above: &[&Path]) -> Result<Written> {
-        self.write_batch()?;
-        let mut written = self.written;
+    pub fn publish(self, above: &[&Path]) -> Result<Written> {
+        let mut written = self.written.clone();
         written.events = self.batch.next_seq;
-        let file = self.draft.publish(above)?;
+        let (file, _) = self.publish_open(above)?;
         written.size_bytes = file.stamp().map_err(Error::io(&written.path, "looking at"))?.size;
         Ok(written)
     }
 
+    /// As [`LogWriter::publish`], and hands out what appends to the log.
+    pub(crate) fn publish_open(
+        mut self,
+        above: &[&Path],
+    ) -> Result<(Box<dyn DiskFile>, Box<dyn BlockWriter>)> {
+        self.write_end()?;
+        let file = self.draft.publish(above)?;
+        self.writer.accept(true);
+        Ok((file, self.writer))
+    }
+
+    /// Writes rows that were checked, behind those that were pushed.
+    pub(crate) fn write_checked(&mut self, rows: &Checked) -> Result<()> {
+        self.write_batch()?;
+        self.written.rows = self.written.rows.saturating_add(rows.marks.len() as u64);
+        self.batch.next_seq = rows.next_seq;
+        each_piece(&rows.batch(), WRITE_CONTENT, &mut |piece, _| self.write(Some(piece)))
+    }
+
     fn write_batch(&mut self) -> Result<()> {
-        if !self.batch.marks.is_empty() {
-            self.writer.stage(&self.batch.batch(), &mut self.out).map_err(invalid)?;
+        if self.batch.marks.is_empty() {
+            return Ok(());
         }
         let next = self.batch.next_seq;
+        let batch = std::mem::take(&mut self.batch);
+        let written = self.write(Some(&batch.batch()));
+        self.batch = Checked { next_seq: next, ..batch };
         self.batch.content.clear();
         self.batch.marks.clear();
-        self.batch.next_seq = next;
+        written
+    }
+
+    /// Writes what is left. If a crash could have damaged more behind the last sync than a look at the end of the log would
+    /// read, all is synced and a marker says so: until something is appended, nobody else does.
+    fn write_end(&mut self) -> Result<()> {
+        self.write_batch()?;
+        self.write(None)?;
+        if self.writer.unsynced_max() > 0 && self.unsynced > UNPROVED_MAX {
+            self.sync()?;
+            self.writer.stage_marker(&mut self.out).map_err(invalid)?;
+            self.write(None)?;
+        }
+        Ok(())
+    }
+
+    /// Writes what is staged, and `rows` behind it.
+    fn write(&mut self, rows: Option<&Batch<'_>>) -> Result<()> {
+        if let Some(rows) = rows {
+            self.writer.stage(rows, &mut self.out).map_err(invalid)?;
+        }
         self.draft.write(&self.out)?;
         self.unsynced = self.unsynced.saturating_add(self.out.len() as u64);
         self.out.clear();
-        let sync = self.unsynced >= SYNC_BYTES;
-        if sync {
-            self.draft.file().sync_data().map_err(Error::io(self.draft.temporary(), "syncing"))?;
-            self.unsynced = 0;
-        }
-        self.writer.accept(sync);
+        self.writer.accept(false);
+        if self.unsynced >= SYNC_BYTES { self.sync() } else { Ok(()) }
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.draft.file().sync_data().map_err(Error::io(self.draft.temporary(), "syncing"))?;
+        self.unsynced = 0;
+        self.writer.accept(true);
         Ok(())
     }
 }

@@ -1,32 +1,43 @@
 //! The seam: sessions in a root folder, created, opened, read and appended to.
 
 mod append;
+mod cancel;
 mod events;
 mod folder;
 mod handle;
 pub mod layout;
 mod lease;
+mod lines;
 mod log_file;
 mod log_writer;
+mod migrate;
 mod publish;
 mod range;
 mod recover;
 mod repair;
+mod reserve;
+mod restore;
 mod salvage;
 mod scan;
+mod seam;
 mod snapshot;
 #[expect(clippy::module_inception, reason = "the store is one noun of the seam among several")]
 mod store;
 
 pub use append::Durability;
+pub use cancel::{Cancel, CancelReason};
 pub use events::Events;
 pub use folder::{Folder, LogName};
-pub use handle::{SessionAccess, SessionHandle};
+pub use handle::{FileHandle, SessionAccess};
 pub use log_file::{LogFile, ReadMode};
 pub use log_writer::{LogWriter, Written};
-pub use recover::{Recovery, recover};
+pub use migrate::{MigrateOptions, Migrated, MigrationOutcome, migrate};
+pub use recover::{Recovered, plan_recovery, recover};
 pub use repair::Repaired;
+pub use reserve::Reservation;
+pub use restore::restore;
 pub use salvage::{Salvage, salvage};
-pub use scan::{FINDINGS_MAX, Finding, Item, Place, Report, ScanOptions, Verdict, Visit, scan};
+pub use scan::{FINDINGS_MAX, Finding, Item, Place, Report, ScanOptions, Verdict, Visit, scan, scan_from};
+pub use seam::{SessionHandle, SessionPersistence};
 pub use snapshot::{Revision, Snapshot, State};
 pub use store::{FileStore, StoreOptions};

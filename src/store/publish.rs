@@ -5,8 +5,11 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::container::disk::{Disk, DiskFile};
+use crate::container::disk::{Disk, DiskFile, FileKind};
 use crate::error::{Error, Result};
+
+/// Folders that a publication syncs: the session's, the project's and the root.
+pub(crate) const FOLDERS_SYNCED: usize = 3;
 
 /// A file that is written under a temporary name and then published under its own, never replacing anything.
 ///
@@ -90,16 +93,21 @@ impl<'d> Draft<'d> {
             .iter()
             .chain(above)
             .try_for_each(|dir| self.disk.sync_dir(dir).map_err(Error::io(*dir, "syncing")));
-        synced.map_err(|error| {
-            // Not durable, so not published: take the name back, and say so if that fails too.
-            match self.disk.remove_file(&self.path) {
-                Ok(()) => error,
-                Err(second) => {
-                    let second = Error::io(&self.path, "taking back")(second);
-                    Error::Aggregate(vec![error, second])
-                }
-            }
+        synced.map_err(|error| match self.take_back(file) {
+            Ok(()) => error,
+            Err(second) => Error::Aggregate(vec![error, second]),
         })
+    }
+
+    /// Takes a name away that is not known to be durable, if it still is this file's: what did not become durable was not
+    /// published.
+    fn take_back(&self, file: &dyn DiskFile) -> Result<()> {
+        if self.is_ours(file) {
+            self.disk.remove_file(&self.path).map_err(Error::io(&self.path, "taking back"))?;
+            // Best effort, in a folder that could not be synced just now: the name may have landed, and its end should.
+            let _ = self.disk.sync_dir(&self.dir);
+        }
+        Ok(())
     }
 
     /// Whether the name already stands for this very file: a link that was made and whose success got lost.
@@ -119,31 +127,30 @@ impl Drop for Draft<'_> {
     }
 }
 
-/// Creates `dir` and what leads to it, private to the user, and syncs the parent of each folder that was made.
+/// Creates `dir`, a session's folder, and what leads to it, private to the user, and makes the names of what it creates
+/// durable.
+///
+/// Before a folder is made in one that was there already, the name of that one is made durable too: whoever made it may have
+/// died before doing so. Everybody does this, so names further up are durable. Only the session's and the project's
+/// folder are left to the publication, which syncs what holds them in any case.
 ///
 /// # Errors
 /// [`Error::Io`]; a file or a link where a folder must be is one.
 pub(crate) fn create_dirs(disk: &dyn Disk, dir: &Path) -> Result<()> {
     let mut missing = Vec::new();
     let mut at = dir;
-    loop {
-        match disk.create_dir(at) {
-            Ok(made) => {
-                if made {
-                    sync_parent(disk, at)?;
-                }
-                break;
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                missing.push(at);
-                at = at.parent().ok_or_else(|| Error::io(dir, "creating")(error))?;
-            }
-            // Above the folder itself a link may lead the way: a root is where its owner put it.
-            Err(error) if error.kind() == io::ErrorKind::NotADirectory && at != dir => {
-                disk.read_dir(at).map_err(Error::io(at, "creating"))?;
-                break;
-            }
-            Err(error) => return Err(Error::io(at, "creating")(error)),
+    while !is_folder(disk, at, at != dir)? {
+        missing.push(at);
+        at = match at.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+    }
+    if missing.len() > 1 {
+        match sync_parent(disk, at) {
+            // A root may stand in a folder that its owner cannot even list.
+            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => {}
+            synced => synced?,
         }
     }
     for dir in missing.into_iter().rev() {
@@ -151,6 +158,18 @@ pub(crate) fn create_dirs(disk: &dyn Disk, dir: &Path) -> Result<()> {
         sync_parent(disk, dir)?;
     }
     Ok(())
+}
+
+/// Whether a folder is at `path`. Above the session's own a link may lead the way: a root is where its owner put it.
+fn is_folder(disk: &dyn Disk, path: &Path, may_be_link: bool) -> Result<bool> {
+    match disk.stamp(path).map_err(Error::io(path, "looking at"))?.map(|stamp| stamp.kind) {
+        None => Ok(false),
+        Some(FileKind::Dir) => Ok(true),
+        Some(FileKind::Symlink) if may_be_link => {
+            disk.read_dir(path).map_err(Error::io(path, "creating")).map(|_| true)
+        }
+        Some(_) => Err(Error::io(path, "creating")(io::ErrorKind::NotADirectory.into())),
+    }
 }
 
 fn sync_parent(disk: &dyn Disk, dir: &Path) -> Result<()> {

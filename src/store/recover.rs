@@ -1,4 +1,4 @@
-//! Doing on request what the next append would do first.
+//! The explicit repair of one log, of any generation, wherever it stands.
 //!
 //! Spec: `format-spec/05-append-and-repair.md`, "Repair".
 
@@ -7,84 +7,87 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::append::Appender;
+use super::handle::take_lock_in;
 use super::layout::LOCK_NAME;
 use super::log_file::{LogFile, ReadMode};
 use super::repair::Repaired;
-use super::scan::{Report, ScanOptions, Verdict, scan_to_writer};
-use crate::container::LEVEL_DEFAULT;
-use crate::container::disk::{Access, Disk, LockAttempt};
+use super::scan::{Report, ScanOptions, Verdict, scan, scan_to_writer};
+use crate::container::disk::{Access, Disk};
+use crate::container::{LEVEL_DEFAULT, Tail};
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 
-/// What a recovery found and did.
+/// What a recovery found, and what it did or would do.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Recovery {
-    /// The log before: its verdict, and how many events stay.
+pub struct Recovered {
+    /// What the log was like before. Never [`Verdict::Corrupt`] or [`Verdict::Unsupported`].
     pub report: Report,
-    /// What was done; nothing in a dry run, or where nothing had to be.
+    /// What was done; for a plan, what would be done, without the name of the file that takes the cut bytes.
     pub repaired: Repaired,
-    /// A marker was written behind complete records of an unfinished append: they are committed now.
+    /// Whether records that stood without the end of their append were, or would be, committed by a marker.
     pub committed: bool,
 }
 
-impl Recovery {
-    /// Whether the log needed anything.
-    #[must_use]
-    pub fn was_needed(&self) -> bool {
-        matches!(self.report.verdict, Verdict::Torn | Verdict::Unfinished | Verdict::DamagedTail)
-    }
-}
-
-/// Sets the torn or damaged end of the log at `path` aside, and writes complete records of an unfinished append durably.
-///
-/// Works on the generation and encoding that the log has. A damaged end, which an append refuses to touch, is cut here: the
-/// caller asked for it, and its bytes are kept in a file beside the log. With `dry_run` nothing is changed.
+/// Repairs the log at `path` as the next append would, and goes on where an append refuses: a damaged end is set aside
+/// and cut off as well. Takes the write lock of its folder meanwhile.
 ///
 /// # Errors
-/// [`Error::Corruption`] for damage before the end: nothing is changed, and only a salvage helps.
-/// [`Error::AlreadyOwned`] while somebody writes. [`Error::Foreign`], [`Error::Io`].
-pub fn recover(disk: &Arc<dyn Disk>, path: &Path, limits: Limits, dry_run: bool) -> Result<Recovery> {
-    let lock = if dry_run { None } else { Some(take_lock(disk, path)?) };
-    let done = recover_locked(disk, path, limits, dry_run);
-    let released = match lock {
-        Some((lock, lock_path)) => lock.release().map_err(Error::io(lock_path, "releasing")),
-        None => Ok(()),
-    };
-    match (done, released) {
-        (Ok(done), Ok(())) => Ok(done),
+/// [`Error::AlreadyOwned`]; [`Error::Corruption`] for damage before the end, [`Error::FormatUnsupported`] and
+/// [`Error::IdentityMismatch`], which change nothing; [`Error::Io`] and [`Error::Foreign`].
+pub fn recover(disk: &Arc<dyn Disk>, path: &Path, limits: Limits) -> Result<Recovered> {
+    let lock_path = path.with_file_name(LOCK_NAME);
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let shown = folder.file_name().unwrap_or_default().to_string_lossy();
+    let lock = take_lock_in(&**disk, folder, &shown)?;
+    let recovered = recover_locked(disk, path, limits);
+    let released = lock.release().map_err(Error::io(&lock_path, "releasing"));
+    match (recovered, released) {
+        (Ok(recovered), Ok(())) => Ok(recovered),
         (Err(error), Ok(())) | (Ok(_), Err(error)) => Err(error),
         (Err(first), Err(second)) => Err(Error::Aggregate(vec![first, second])),
     }
 }
 
-fn recover_locked(disk: &Arc<dyn Disk>, path: &Path, limits: Limits, dry_run: bool) -> Result<Recovery> {
-    let log = LogFile::open(disk, path, limits, ReadMode::Map)?;
-    let (report, blocks) = scan_to_writer(&log, ScanOptions::STRICT, &mut |_| Ok(ControlFlow::Continue(())))?;
-    report.require(&log)?;
-    let mut recovery = Recovery { report, repaired: Repaired::default(), committed: false };
-    let Some(tail) = recovery.report.tail.filter(|_| recovery.was_needed() && !dry_run) else {
-        return Ok(recovery);
+/// What [`recover`] would do now. Takes no lock and writes nothing.
+///
+/// # Errors
+/// As [`recover`], but for the lock and for writing.
+pub fn plan_recovery(disk: &Arc<dyn Disk>, path: &Path, limits: Limits) -> Result<Recovered> {
+    let log = LogFile::open(disk, path, limits, ReadMode::default())?;
+    let report = scan(&log, ScanOptions::STRICT, &mut |_| Ok(ControlFlow::Continue(())))?;
+    check_repairable(&log, &report)?;
+    let tail = report.tail.filter(Tail::needs_repair);
+    let repaired = Repaired {
+        set_aside: None,
+        cut: tail.as_ref().map_or(0, Tail::excess),
+        rewritten: tail.as_ref().map_or(0, |tail| tail.good_end.saturating_sub(tail.durable)),
     };
-    let writer = blocks.writer(tail.durable, LEVEL_DEFAULT);
-    recovery.committed = !writer.is_committed();
-    let file = disk.open(path, Access::Append).map_err(Error::io(path, "opening"))?;
-    let mut appender = Appender::new(Arc::clone(disk), path, log.encoding(), file, writer, Some(tail))?;
-    appender.check_judged(log.stamp())?;
-    recovery.repaired = appender.recover()?;
-    Ok(recovery)
+    let committed = tail.is_some_and(|tail| !tail.committed);
+    Ok(Recovered { report, repaired, committed })
 }
 
-fn take_lock(
-    disk: &Arc<dyn Disk>,
-    path: &Path,
-) -> Result<(Box<dyn crate::container::disk::DiskLock>, std::path::PathBuf)> {
-    let lock_path = path.with_file_name(LOCK_NAME);
-    match disk.lock(&lock_path).map_err(Error::io(&lock_path, "locking"))? {
-        LockAttempt::Held(lock) => Ok((lock, lock_path)),
-        LockAttempt::Contended => {
-            let owner = disk.lock_owner(&lock_path).ok().flatten();
-            Err(Error::AlreadyOwned { id: path.display().to_string(), owner })
-        }
-    }
+fn recover_locked(disk: &Arc<dyn Disk>, path: &Path, limits: Limits) -> Result<Recovered> {
+    let log = LogFile::open(disk, path, limits, ReadMode::default())?;
+    let (report, blocks) = scan_to_writer(&log, ScanOptions::STRICT, &mut |_| Ok(ControlFlow::Continue(())))?;
+    check_repairable(&log, &report)?;
+    let Some(tail) = report.tail.filter(Tail::needs_repair) else {
+        return Ok(Recovered { report, repaired: Repaired::default(), committed: false });
+    };
+    let writer = blocks.writer(tail.durable, LEVEL_DEFAULT);
+    let file = disk.open(path, Access::Append).map_err(Error::io(path, "opening"))?;
+    let mut appender = Appender::new(Arc::clone(disk), path, file, writer, Some(tail))?;
+    appender.check_judged(log.stamp())?;
+    let repaired = appender.recover()?;
+    Ok(Recovered { report, repaired, committed: !tail.committed })
+}
+
+fn check_repairable(log: &LogFile, report: &Report) -> Result<()> {
+    log.check_encoding()?;
+    report.require(log)?;
+    debug_assert!(
+        !matches!(report.verdict, Verdict::Corrupt | Verdict::Unsupported),
+        "required to be readable"
+    );
+    report.header.as_ref().map_or(Ok(()), |header| log.check_name(header.generation()))
 }

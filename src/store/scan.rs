@@ -11,7 +11,7 @@ use crate::container::{
 };
 use crate::error::{Damage, Error, Result, Unsupported};
 use crate::row::{
-    Check, Evidence, Header, HeaderFault, PhysicalRow, Recovery, RowDecoder, RowFault, RowPlace,
+    Check, DecodeCause, Evidence, Header, HeaderFault, PhysicalRow, Recovery, RowDecoder, RowFault, RowPlace,
 };
 use crate::units::{Generation, Seq, UnixMs};
 
@@ -75,6 +75,13 @@ pub enum Item<'a> {
         /// What is wrong with it.
         fault: RowFault,
     },
+    /// A row of a generation newer than this build, in a lenient scan: its bytes, which mean nothing here.
+    Opaque {
+        /// The line, without its newline.
+        line: &'a [u8],
+        /// Where it stands.
+        place: Place,
+    },
     /// Stored bytes that could not be read, and what a lenient scan skipped because of them.
     Hole {
         /// File offset of the damage.
@@ -96,6 +103,8 @@ pub struct Finding {
     pub at: u64,
     /// The line, for damage in a line.
     pub place: Option<Place>,
+    /// Number of the frame, the header's being 0; markers count. `None` in the plain encoding, which has none.
+    pub frame: Option<u64>,
     /// The seq that was due there.
     pub expected_seq: u64,
     /// Sound rows before it.
@@ -167,22 +176,40 @@ pub fn scan(log: &LogFile, options: ScanOptions, visit: Visit<'_>) -> Result<Rep
     Ok(report)
 }
 
-/// As [`scan`], but begins with the block that holds event `from`. What lies before is neither read nor checked, except the
-/// header; counts in the report that need it (frames, rows, text) cover what was read.
+/// As [`scan`], but begins with the block that holds event `from`, found by the encoding's own means: O(log n) trailers in
+/// an indexed log. What lies before is neither read nor checked, except the header, which is delivered first; counts in
+/// the report that need it (frames, rows, text, the fork cut) cover what was read.
 ///
 /// # Errors
 /// As [`scan`].
-pub(crate) fn scan_from(log: &LogFile, options: ScanOptions, from: u64, visit: Visit<'_>) -> Result<Report> {
+pub fn scan_from(log: &LogFile, options: ScanOptions, from: u64, visit: Visit<'_>) -> Result<Report> {
+    scan_from_of(log, options, from, None, visit)
+}
+
+/// [`scan_from`] of a log that is known to hold so many `events`: a place to start the search from, nothing more.
+pub(crate) fn scan_from_of(
+    log: &LogFile,
+    options: ScanOptions,
+    from: u64,
+    events: Option<u64>,
+    visit: Visit<'_>,
+) -> Result<Report> {
     if from == 0 {
         return scan(log, options, visit);
     }
     let mut source = log.source()?;
-    let Some((header, mut blocks)) = position(log, &mut source, from)? else {
+    let Some((line, header, mut blocks)) = position(log, &mut source, from, events)? else {
         return scan(log, options, visit);
     };
     let mut scan = Scan::new(log, options);
     scan.decoder = decoder(log, header.generation(), Recovery::Recoverable, options.check);
+    let flow =
+        visit(Item::Header { line: line.strip_suffix(b"\n").unwrap_or(&line), header: Some(&header) })?;
     scan.report.header = Some(header);
+    if flow.is_break() {
+        scan.report.stopped = true;
+        return Ok(scan.finish(None));
+    }
     scan.line = 1;
     scan.starts_in_the_middle = true;
     scan.from_the_middle = true;
@@ -190,12 +217,13 @@ pub(crate) fn scan_from(log: &LogFile, options: ScanOptions, from: u64, visit: V
     Ok(scan.finish(blocks.tail()))
 }
 
-/// The header, and a reader that stands before event `from`; `None` where reading from the head is the way.
+/// The header, its line, and a reader that stands before event `from`; `None` where reading from the head is the way.
 fn position(
     log: &LogFile,
     source: &mut FileSource<'_>,
     from: u64,
-) -> Result<Option<(Header, Box<dyn BlockReader>)>> {
+    events: Option<u64>,
+) -> Result<Option<Position>> {
     let read = |error| Error::read(log.path(), 0, error);
     let Ok(line) = header_line(source, log.encoding(), *log.limits()) else { return Ok(None) };
     let Ok(header) = Header::parse(line.strip_suffix(b"\n").unwrap_or(&line), log.limits()) else {
@@ -205,9 +233,11 @@ fn position(
         let row = PhysicalRow::read(line, header.generation(), Check::Envelope, log.limits());
         row.ok().map(|row| row.first_seq().get())
     };
-    let found = reader_at(source, log.encoding(), *log.limits(), from, &mut seq_of).map_err(read)?;
-    Ok(found.map(|blocks| (header, blocks)))
+    let found = reader_at(source, log.encoding(), *log.limits(), from, events, &mut seq_of).map_err(read)?;
+    Ok(found.map(|blocks| (line, header, blocks)))
 }
+
+type Position = (Vec<u8>, Header, Box<dyn BlockReader>);
 
 /// As [`scan`], and hands out the reader, whose writer goes on behind the last block.
 pub(crate) fn scan_to_writer(
@@ -227,6 +257,8 @@ struct Scan<'l> {
     options: ScanOptions,
     report: Report,
     line: u64,
+    /// Number of the frame that was looked at last.
+    frame: u64,
     /// Judges the rows as a log; its first issue decides the verdict.
     decoder: RowDecoder,
     /// Reads on behind the first damage, in a lenient scan.
@@ -235,9 +267,13 @@ struct Scan<'l> {
     lost: bool,
     /// A later `turn/end` proves that the place of the first issue had been committed.
     issue_is_fatal: bool,
+    /// A row that no writer makes and that the original takes for an event all the same: neither damage nor understood.
+    is_refused: bool,
     /// Damage in the bytes; the first one decides.
     hole: Option<Fault>,
     header_fault: Option<HeaderFault>,
+    /// The header is of a generation newer than this build.
+    is_opaque: bool,
     /// The first row's own seq is the one to begin with.
     starts_in_the_middle: bool,
     /// What lies before was not read, so nothing is said of the whole.
@@ -270,12 +306,15 @@ impl<'l> Scan<'l> {
             options,
             report,
             line: 0,
+            frame: 0,
             decoder: decoder(log, generation, Recovery::Recoverable, options.check),
             behind: None,
             lost: false,
             issue_is_fatal: false,
+            is_refused: false,
             hole: None,
             header_fault: None,
+            is_opaque: false,
             starts_in_the_middle: false,
             from_the_middle: false,
         }
@@ -301,11 +340,15 @@ impl<'l> Scan<'l> {
                     Some(tail) if self.options.lenient && tail.state == TailState::Damaged => {
                         (tail.good_end, tail.fault.unwrap_or(Fault::Truncated))
                     }
-                    _ => return Ok(()),
+                    _ => {
+                        self.frame = blocks.index();
+                        return Ok(());
+                    }
                 },
                 Err(ReadError::Bad { at, fault }) if fault != Fault::Shrunk => (at, fault),
                 Err(error) => return Err(Error::read(self.log.path(), self.report.events, error)),
             };
+            self.frame = blocks.index();
             self.find(Damage::Bytes(fault), at, None);
             self.hole.get_or_insert(fault);
             let skipped = if self.options.lenient {
@@ -321,6 +364,8 @@ impl<'l> Scan<'l> {
             }
             self.go_on_behind();
             self.lost = true;
+            // Without a header frame the first line that can be read is a row.
+            self.line = self.line.max(1);
         }
     }
 
@@ -331,15 +376,28 @@ impl<'l> Scan<'l> {
             self.report.frames = self.report.frames.saturating_add(1);
         }
         self.report.content_bytes = self.report.content_bytes.saturating_add(block.content.len() as u64);
+        self.frame = block.index;
         let events_before = self.report.events;
-        let mut text_at = block.content_start;
-        for line in Lines(block.content) {
+        // Once for all lines; where it fails, each line is looked at by itself.
+        let text = simdutf8::basic::from_utf8(block.content).ok();
+        let mut start = 0;
+        let ends = memchr::memchr_iter(b'\n', block.content).chain(
+            // Only damage leaves a last line without its newline.
+            block.content.last().filter(|&&last| last != b'\n').map(|_| block.content.len()),
+        );
+        for end in ends {
             self.line = self.line.saturating_add(1);
+            let text_at = block.content_start.saturating_add(start as u64);
             let file_at = if is_plain { text_at } else { block.start };
             let place = Place { line: self.line, block: block.index, file_at, text_at };
-            text_at = text_at.saturating_add(line.len() as u64).saturating_add(1);
-            let flow =
-                if block.index == 0 { self.header(line, visit)? } else { self.row(line, place, visit)? };
+            let line = block.content.get(start..end).unwrap_or_default();
+            let text = text.and_then(|text| text.get(start..end));
+            start = end.saturating_add(1);
+            let flow = if block.index == 0 {
+                self.header(line, visit)?
+            } else {
+                self.row(line, text, place, visit)?
+            };
             if flow.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
@@ -353,7 +411,7 @@ impl<'l> Scan<'l> {
         let got = self.report.events.saturating_sub(events_before);
         let miscounted =
             block.counted.map(|counted| u64::from(counted.events)).filter(|&stored| stored != got);
-        let clean = self.decoder.issue().is_none() && self.behind.is_none();
+        let clean = self.decoder.issue().is_none() && self.behind.is_none() && !self.is_opaque;
         Ok(ControlFlow::Continue(
             miscounted.filter(|_| clean).map(|stored| Fault::EventCount { stored, got }),
         ))
@@ -376,14 +434,26 @@ impl<'l> Scan<'l> {
                     Some(Place { line: 1, block: 0, file_at: 0, text_at: 0 }),
                 );
                 // Rows of a newer generation mean something else; other rows are read as the file's name says.
-                readable = self.options.lenient && !matches!(fault, HeaderFault::Newer { .. });
+                self.is_opaque = matches!(fault, HeaderFault::Newer { .. });
+                readable = self.options.lenient;
             }
         }
         let flow = visit(Item::Header { line, header: self.report.header.as_ref() })?;
         Ok(if readable { flow } else { ControlFlow::Break(()) })
     }
 
-    fn row(&mut self, line: &[u8], place: Place, visit: Visit<'_>) -> Result<ControlFlow<()>> {
+    /// `text` is the line, if it is known to be UTF-8.
+    fn row(
+        &mut self,
+        line: &[u8],
+        text: Option<&str>,
+        place: Place,
+        visit: Visit<'_>,
+    ) -> Result<ControlFlow<()>> {
+        if self.is_opaque {
+            self.report.rows = self.report.rows.saturating_add(1);
+            return visit(Item::Opaque { line, place });
+        }
         if std::mem::take(&mut self.starts_in_the_middle)
             && let Ok(row) =
                 PhysicalRow::read(line, self.decoder.generation(), self.options.check, self.log.limits())
@@ -394,12 +464,17 @@ impl<'l> Scan<'l> {
         let row_place = RowPlace { line: place.line, offset: place.text_at };
         let is_clean = self.decoder.issue().is_none() && self.behind.is_none();
         if is_clean || (self.behind.is_none() && !self.issue_is_fatal) || self.options.lenient {
-            match self.decoder.push(row_place, line) {
+            let pushed = match text {
+                Some(text) => self.decoder.push_str(row_place, text),
+                None => self.decoder.push(row_place, line),
+            };
+            match pushed {
                 Ok(Some(row)) if is_clean => {
                     accept(&mut self.report, &row);
                     return visit(Item::Row { row, place });
                 }
                 Ok(_) => {}
+                Err(error) if error.cause == DecodeCause::Refused => self.is_refused = true,
                 Err(_) => self.issue_is_fatal = true,
             }
         }
@@ -484,7 +559,8 @@ impl<'l> Scan<'l> {
         self.report.findings_total = self.report.findings_total.saturating_add(1);
         if self.report.findings.len() < FINDINGS_MAX {
             let (expected_seq, rows_before) = (self.report.events, self.report.rows);
-            self.report.findings.push(Finding { damage, at, place, expected_seq, rows_before });
+            let frame = (self.log.encoding() != Encoding::Plain).then_some(self.frame);
+            self.report.findings.push(Finding { damage, at, place, frame, expected_seq, rows_before });
         }
     }
 
@@ -505,6 +581,9 @@ impl<'l> Scan<'l> {
                 _ if damaged_end && self.report.findings_total == 1 => Verdict::DamagedTail,
                 _ => Verdict::Corrupt,
             };
+        }
+        if self.is_refused {
+            return Verdict::Unsupported;
         }
         if let Some(issue) = self.decoder.issue() {
             return self.verdict_on_rows(issue.fault);
@@ -568,6 +647,8 @@ fn accept(report: &mut Report, row: &PhysicalRow<'_>) {
 
 fn decoder(log: &LogFile, generation: Generation, recovery: Recovery, check: Check) -> RowDecoder {
     let evidence = if generation.has_chunk_events() { Evidence::Decoded } else { Evidence::Parsed };
+    // Reading less than the whole line relies on a checksum over it, which a plain log does not have.
+    let check = if log.encoding() == Encoding::Plain { Check::Full } else { check };
     RowDecoder::new(generation, recovery).with_check(check).with_limits(*log.limits()).with_evidence(evidence)
 }
 
@@ -642,22 +723,5 @@ impl Report {
             None => Unsupported::Newer { stored: newest, newest },
         };
         Error::FormatUnsupported { path, reason }
-    }
-}
-
-/// Lines of a text that ends with a newline, without their newlines.
-struct Lines<'a>(&'a [u8]);
-
-impl<'a> Iterator for Lines<'a> {
-    type Item = &'a [u8];
-
-    fn next(&mut self) -> Option<&'a [u8]> {
-        if self.0.is_empty() {
-            return None;
-        }
-        let end = memchr::memchr(b'\n', self.0).unwrap_or(self.0.len());
-        let (line, rest) = self.0.split_at_checked(end)?;
-        self.0 = rest.get(1..).unwrap_or_default();
-        Some(line)
     }
 }

@@ -1,13 +1,12 @@
 //! What is known of a session from the two ends of its log: the answer to `stat` and to `list`.
 
-use std::ffi::OsStr;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::folder::Folder;
-use super::layout::{printable, project_dir_name, session_dir_name};
+use super::handle::READ_RETRIES;
 use super::log_file::{LogFile, ReadMode};
 use super::scan::{ScanOptions, Verdict, scan};
 use crate::container::disk::{Disk, Stamp};
@@ -155,6 +154,17 @@ impl Snapshot {
     /// # Errors
     /// [`Error::Io`]. Whatever is wrong with the log is told by [`Snapshot::state`] and [`Snapshot::error`].
     pub fn of_log(disk: &Arc<dyn Disk>, path: &Path, limits: Limits) -> Result<Self> {
+        let mut retries = READ_RETRIES;
+        loop {
+            let snapshot = Self::of_log_now(disk, path, limits)?;
+            if retries == 0 || !snapshot.error.as_ref().is_some_and(Error::is_shrunk) {
+                return Ok(snapshot);
+            }
+            retries = retries.saturating_sub(1);
+        }
+    }
+
+    fn of_log_now(disk: &Arc<dyn Disk>, path: &Path, limits: Limits) -> Result<Self> {
         // Two page reads cost less than setting a map up.
         let log = LogFile::open(disk, path, limits, ReadMode::Read)?;
         let mut snapshot = Self::empty(path);
@@ -188,7 +198,9 @@ impl Snapshot {
         let mut snapshot = match folder.current() {
             Ok(Some(log)) => {
                 let mut snapshot = Self::of_log(disk, &folder.path.join(&log.name), limits)?;
-                if let Some(mismatch) = snapshot.misplaced(&**disk, &folder.path) {
+                let placed =
+                    snapshot.header.as_ref().map_or(Ok(()), |header| folder.check_place(&**disk, header));
+                if let Err(mismatch) = placed {
                     snapshot.state = State::Refused;
                     snapshot.error = Some(mismatch);
                 }
@@ -218,7 +230,12 @@ impl Snapshot {
         let ends = probe(&mut source, log.encoding(), *log.limits())
             .map_err(|error: ReadError| Error::read(log.path(), 0, error))?;
         let line = ends.header.strip_suffix(b"\n").unwrap_or(&ends.header);
-        let header = Header::parse(line, log.limits()).map_err(|fault| header_error(log.path(), fault))?;
+        let header = Header::parse(line, log.limits()).map_err(|fault| {
+            if let HeaderFault::Newer { version } = fault {
+                self.generation = Some(Generation::new(version));
+            }
+            header_error(log.path(), fault)
+        })?;
         let generation = header.generation();
         self.generation = Some(generation);
         self.header = Some(header);
@@ -251,39 +268,6 @@ impl Snapshot {
         self.last_time = report.last_time.filter(|_| report.events > 0);
         self.error = report.end_error(log);
         report.require(log)
-    }
-
-    fn misplaced(&self, disk: &dyn Disk, folder: &Path) -> Option<Error> {
-        let header = self.header.as_ref()?;
-        let mismatch = |what: String| Some(Error::IdentityMismatch { path: self.path.clone(), what });
-        let name = folder.file_name().unwrap_or_default();
-        let Some(id_name) = session_dir_name(header.id()) else {
-            return mismatch("the header's id is empty".to_owned());
-        };
-        if name != OsStr::new(&id_name) {
-            return mismatch(format!(
-                "the folder is {}, but the header's id {} belongs in {id_name}",
-                name.display(),
-                printable(header.id())
-            ));
-        }
-        let project = folder.parent().and_then(Path::file_name)?;
-        let expected = project_dir_name(header.cwd())?;
-        if project == OsStr::new(&expected) {
-            return None;
-        }
-        // One and the same folder may be reached through a link under another name.
-        let twin = folder.parent()?.parent()?.join(&expected).join(&id_name);
-        let inode = |path: &Path| disk.stamp(&path.join(".")).ok().flatten();
-        if let (Some(twin), Some(here)) = (inode(&twin), inode(folder))
-            && twin.is_same_file(&here)
-        {
-            return None;
-        }
-        mismatch(format!(
-            "it stands in {}, but its working directory belongs in {expected}",
-            project.display()
-        ))
     }
 }
 

@@ -1,6 +1,7 @@
 //! The store of one root folder: `create`, `open`, `stat`, `list`, `flush`.
 
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -10,17 +11,22 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 
 use super::append::Durability;
+use super::cancel::Cancel;
 use super::events::Events;
 use super::folder::Folder;
-use super::handle::{SessionAccess, SessionHandle, needs_migration};
+use super::handle::{FileHandle, SessionAccess};
 use super::layout::{is_flat_log, printable, session_dir_name, session_path};
-use super::lease::{Claims, Pending};
+use super::lease::{Claim, Claims, Pending};
 use super::log_file::{LogFile, ReadMode};
 use super::range::read_range;
-use super::snapshot::{Snapshot, State};
+use super::restore::{restore, restore_range};
+use super::scan::{ScanOptions, scan};
+use super::seam::{SessionHandle, SessionPersistence};
+use super::snapshot::{Snapshot, State, header_error};
 use crate::container::disk::{Disk, FileKind, OsDisk};
 use crate::container::{Encoding, LEVEL_DEFAULT};
 use crate::error::{Error, Result};
+use crate::format::catalog::{Classified, classify};
 use crate::json::Text;
 use crate::limits::Limits;
 use crate::row::{Header, Seeding};
@@ -49,7 +55,7 @@ impl Default for StoreOptions {
             level: LEVEL_DEFAULT,
             durability: Durability::Sync,
             limits: Limits::DEFAULT,
-            read_mode: ReadMode::Map,
+            read_mode: ReadMode::default(),
         }
     }
 }
@@ -69,7 +75,7 @@ pub(super) struct Shared {
     root: PathBuf,
     options: StoreOptions,
     claims: Arc<Claims>,
-    writing: Mutex<Vec<Weak<SessionHandle>>>,
+    handles: Mutex<Vec<Weak<FileHandle>>>,
 }
 
 impl FileStore {
@@ -88,8 +94,12 @@ impl FileStore {
     /// The store of `root` on a file system of the caller's.
     #[must_use]
     pub fn on_disk(disk: Arc<dyn Disk>, root: impl Into<PathBuf>, options: StoreOptions) -> Self {
-        let (claims, writing) = (Arc::default(), Mutex::default());
-        Self { shared: Arc::new(Shared { disk, root: root.into(), options, claims, writing }) }
+        let (claims, handles) = (Arc::default(), Mutex::default());
+        Self { shared: Arc::new(Shared { disk, root: root.into(), options, claims, handles }) }
+    }
+
+    pub(super) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
     }
 
     /// The root folder.
@@ -112,7 +122,7 @@ impl FileStore {
     /// # Errors
     /// [`Error::InvalidArgument`] for a header that this store cannot hold; [`Error::AlreadyExists`] for an id that is
     /// stored anywhere in the root, pending, or being created.
-    pub fn create(&self, header: Header, inherited: Option<u64>) -> Result<Arc<SessionHandle>> {
+    pub fn create(&self, header: Header, inherited: Option<u64>) -> Result<Arc<FileHandle>> {
         let invalid = |what: &str| Err(Error::InvalidArgument { what: what.to_owned() });
         if header.generation() != Generation::CURRENT {
             return invalid("new sessions are of the current generation");
@@ -129,14 +139,13 @@ impl FileStore {
             return invalid("no folder can be named after an empty id or an empty working directory");
         };
         let exists = || Error::AlreadyExists { id: printable(header.id()) };
-        // A folder without a log, left by an interrupted creation, is no session.
-        let stored = self.shared.folders_of(header.id())?.iter().any(|folder| !folder.logs.is_empty());
-        if stored {
+        // Looked for under the claim: another creator may have stored the session and closed it a moment before.
+        let claim = self.shared.claims.take(header.id(), None).ok_or_else(exists)?;
+        if self.shared.is_stored(header.id())? {
             return Err(exists());
         }
-        let pending = Pending { header: header.clone(), inherited };
-        let claim = self.shared.claims.take(header.id(), Some(pending)).ok_or_else(exists)?;
-        let handle = SessionHandle::pending(Arc::clone(&self.shared), header, inherited, folder, claim);
+        claim.created(Pending { header: header.clone(), inherited });
+        let handle = FileHandle::pending(Arc::clone(&self.shared), header, inherited, folder, claim);
         Ok(self.shared.register(handle))
     }
 
@@ -147,24 +156,42 @@ impl FileStore {
     ///
     /// # Errors
     /// [`Error::NotFound`], [`Error::AlreadyOwned`], [`Error::DuplicateId`], and what is wrong with the log.
-    pub fn open(&self, id: &Text, access: SessionAccess) -> Result<Arc<SessionHandle>> {
+    pub fn open(&self, id: &Text, access: SessionAccess) -> Result<Arc<FileHandle>> {
         match access {
-            SessionAccess::Read => self.open_for_reading(id).map(Arc::new),
+            SessionAccess::Read => self.open_for_reading(id).map(|handle| self.shared.register(handle)),
             SessionAccess::Write => {
                 let owned = || Error::AlreadyOwned { id: printable(id), owner: None };
                 let claim = self.shared.claims.take(id, None).ok_or_else(owned)?;
                 let folder = self.shared.folder_of(id)?;
-                let handle = SessionHandle::for_writing(Arc::clone(&self.shared), &folder.path, claim)?;
+                let handle = FileHandle::for_writing(Arc::clone(&self.shared), &folder.path, claim)?;
                 Ok(self.shared.register(handle))
             }
         }
     }
 
-    fn open_for_reading(&self, id: &Text) -> Result<SessionHandle> {
+    /// Opens the session in `folder` for writing, wherever the folder stands and whatever it is called.
+    ///
+    /// For logs that a person names by their path; [`FileStore::open`] finds sessions by their id, in their own folders.
+    ///
+    /// # Errors
+    /// As [`FileStore::open`].
+    pub fn open_folder(&self, folder: &Path) -> Result<Arc<FileHandle>> {
+        let header = {
+            let log = self.shared.open_log(folder)?;
+            let line = log.header_line()?;
+            Header::parse(&line, log.limits()).map_err(|fault| header_error(log.path(), fault))?
+        };
+        let owned = || Error::AlreadyOwned { id: printable(header.id()), owner: None };
+        let claim = self.shared.claims.take(header.id(), None).ok_or_else(owned)?;
+        let handle = FileHandle::for_writing(Arc::clone(&self.shared), folder, claim)?;
+        Ok(self.shared.register(handle))
+    }
+
+    fn open_for_reading(&self, id: &Text) -> Result<FileHandle> {
         let shared = Arc::clone(&self.shared);
         if let Some(Pending { header, inherited }) = self.shared.claims.pending(id) {
             let folder = session_path(&self.shared.root, header.cwd(), id).unwrap_or_default();
-            return Ok(SessionHandle::for_reading(shared, header, inherited, folder));
+            return Ok(FileHandle::for_reading(shared, header, inherited, folder));
         }
         let folder = self.shared.folder_of(id)?;
         let snapshot = Snapshot::of_folder(&self.shared.disk, &folder, self.shared.options.limits)?;
@@ -175,25 +202,22 @@ impl FileStore {
             Snapshot { error: Some(error), .. } => return Err(error),
             Snapshot { .. } => return Err(Error::NotFound { id: printable(id) }),
         };
-        if header.generation() != Generation::CURRENT {
-            return Err(Error::NeedsMigration {
-                path: snapshot.path,
-                stored: header.generation(),
-                newest: Generation::CURRENT,
-            });
-        }
-        let inherited = match header.seeding() {
-            Seeding::Unseeded => 0,
-            // The marker of the cut stands somewhere in the log.
+        let (header, inherited) = match (header.seeding(), header.generation()) {
+            (Seeding::Unseeded, Generation::CURRENT) => (header, 0),
+            // Only the events tell where the cut is.
+            (_, Generation::CURRENT) => {
+                let log = self.shared.open_log(&folder.path)?;
+                let report = scan(&log, ScanOptions::STRICT, &mut |_| Ok(ControlFlow::Continue(())))?;
+                report.require(&log)?;
+                (header, report.inherited)
+            }
             _ => {
                 let log = self.shared.open_log(&folder.path)?;
-                let options = super::scan::ScanOptions::STRICT;
-                let report = super::scan::scan(&log, options, &mut |_| Ok(ControlFlow::Continue(())))?;
-                report.require(&log)?;
-                report.inherited
+                let restored = restore(&log, &mut |_| ControlFlow::Continue(()))?;
+                (current_header(&log)?, restored.inherited)
             }
         };
-        Ok(SessionHandle::for_reading(shared, header, inherited, folder.path))
+        Ok(FileHandle::for_reading(shared, header, inherited, folder.path))
     }
 
     /// What the two ends of a session's log say; `None` for an id that is not stored here.
@@ -202,9 +226,11 @@ impl FileStore {
     /// [`Error::Io`], [`Error::DuplicateId`]. What is wrong with the log is in the answer.
     pub fn stat(&self, id: &Text) -> Result<Option<Snapshot>> {
         match self.shared.folder_of(id) {
-            Ok(folder) => {
-                Snapshot::of_folder(&self.shared.disk, &folder, self.shared.options.limits).map(Some)
-            }
+            Ok(folder) => match Snapshot::of_folder(&self.shared.disk, &folder, self.shared.options.limits) {
+                // It vanished between the look into the folder and the look at the log.
+                Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
+                snapshot => snapshot.map(Some),
+            },
             Err(Error::NotFound { .. }) => {
                 Ok(self.shared.claims.pending(id).map(|pending| self.pending_snapshot(pending)))
             }
@@ -217,7 +243,7 @@ impl FileStore {
     /// Reads both ends of each log, several at a time; see [`Snapshot::of_folder`].
     ///
     /// # Errors
-    /// [`Error::Io`] for a folder that cannot be listed.
+    /// [`Error::Io`] for a root that cannot be listed. Any other folder that cannot is in the list, with its error.
     pub fn list(&self) -> Result<Vec<Snapshot>> {
         // Taken first: a session that is stored while the folders are read is then found there.
         let pending = self.shared.claims.all_pending();
@@ -241,14 +267,15 @@ impl FileStore {
     /// The failures of all handles; the others were flushed all the same.
     pub fn flush(&self) -> Result<()> {
         let handles = self.shared.open_handles();
-        let failures = handles.iter().filter_map(|handle| match handle.flush() {
+        let writing = handles.iter().filter(|handle| handle.access() == SessionAccess::Write);
+        let failures = writing.filter_map(|handle| match handle.flush() {
             Ok(()) | Err(Error::HandleClosed { .. }) => None,
             Err(error) => Some(error),
         });
         Error::aggregate(failures.collect()).map_or(Ok(()), Err)
     }
 
-    /// Closes every handle that writes.
+    /// Closes every open handle.
     ///
     /// # Errors
     /// The failures of all handles; the others were closed all the same.
@@ -330,6 +357,53 @@ impl FileStore {
     }
 }
 
+impl SessionPersistence for FileStore {
+    fn create(
+        &self,
+        header: Header,
+        inherited: Option<u64>,
+        cancel: &Cancel,
+    ) -> Result<Arc<dyn SessionHandle>> {
+        cancel.check()?;
+        Ok(Self::create(self, header, inherited)?)
+    }
+
+    fn open(&self, id: &Text, access: SessionAccess, cancel: &Cancel) -> Result<Arc<dyn SessionHandle>> {
+        cancel.check()?;
+        let handle = Self::open(self, id, access)?;
+        // Opening is one step that is not broken off; what it claimed is given back before the caller hears of it.
+        if let Err(cancelled) = cancel.check() {
+            return match handle.close() {
+                Ok(()) => Err(cancelled),
+                Err(error) => Err(Error::Aggregate(vec![cancelled, error])),
+            };
+        }
+        Ok(handle)
+    }
+
+    fn stat(&self, id: &Text, cancel: &Cancel) -> Result<Option<Snapshot>> {
+        cancel.check()?;
+        let snapshot = Self::stat(self, id)?;
+        cancel.check()?;
+        Ok(snapshot)
+    }
+
+    fn list(&self, cancel: &Cancel) -> Result<Vec<Snapshot>> {
+        cancel.check()?;
+        let snapshots = Self::list(self)?;
+        cancel.check()?;
+        Ok(snapshots)
+    }
+
+    fn flush(&self) -> Result<()> {
+        Self::flush(self)
+    }
+
+    fn close(&self) -> Result<()> {
+        Self::close(self)
+    }
+}
+
 impl Shared {
     pub(super) fn disk(&self) -> &Arc<dyn Disk> {
         &self.disk
@@ -337,6 +411,17 @@ impl Shared {
 
     pub(super) fn options(&self) -> &StoreOptions {
         &self.options
+    }
+
+    /// Takes the claim on an id that is to be created, or `None` if somebody has it.
+    pub(super) fn claim(&self, id: &Text, pending: Pending) -> Option<Claim> {
+        self.claims.take(id, Some(pending))
+    }
+
+    /// Whether a log of that id stands anywhere in the root. A folder without one, left by an interrupted creation, is no
+    /// session.
+    pub(super) fn is_stored(&self, id: &Text) -> Result<bool> {
+        Ok(self.folders_of(id)?.iter().any(|folder| !folder.logs.is_empty()))
     }
 
     pub(super) fn is_pending(&self, id: &Text) -> bool {
@@ -364,25 +449,23 @@ impl Shared {
 
     /// Reads events `[from, to)` of a log into `events`, and returns how many the log has.
     pub(super) fn read_range(&self, log: &LogFile, from: u64, to: u64, events: &mut Events) -> Result<u64> {
-        let (header, found) = read_range(log, from, to, events)?;
-        match header {
-            Some(header) if header.generation() != Generation::CURRENT => {
-                Err(needs_migration(log, header.generation()))
-            }
-            _ => Ok(found),
+        if log.generation()? == Generation::CURRENT {
+            read_range(log, from, to, events)
+        } else {
+            restore_range(log, from, to, events).map(|restored| restored.events)
         }
     }
 
-    fn register(&self, handle: SessionHandle) -> Arc<SessionHandle> {
+    fn register(&self, handle: FileHandle) -> Arc<FileHandle> {
         let handle = Arc::new(handle);
-        let mut writing = self.writing.lock();
-        writing.retain(|handle| handle.strong_count() > 0);
-        writing.push(Arc::downgrade(&handle));
+        let mut handles = self.handles.lock();
+        handles.retain(|handle| handle.strong_count() > 0);
+        handles.push(Arc::downgrade(&handle));
         handle
     }
 
-    fn open_handles(&self) -> Vec<Arc<SessionHandle>> {
-        self.writing.lock().iter().filter_map(Weak::upgrade).collect()
+    fn open_handles(&self) -> Vec<Arc<FileHandle>> {
+        self.handles.lock().iter().filter_map(Weak::upgrade).collect()
     }
 
     /// The one folder of a stored session.
@@ -407,7 +490,13 @@ impl Shared {
         let mut inodes = Vec::new();
         for project in self.projects()? {
             let path = project.join(&name);
-            let Some(folder) = Folder::read(&*self.disk, &path)? else { continue };
+            let folder = match Folder::read(&*self.disk, &path) {
+                Ok(Some(folder)) => folder,
+                Ok(None) => continue,
+                // A project that is not for this user holds no session of theirs, and a listing names it.
+                Err(Error::Io { source, .. }) if is_closed(&source) => continue,
+                Err(error) => return Err(error),
+            };
             let stamp = self.disk.stamp(&path.join(".")).map_err(Error::io(&path, "looking at"))?;
             let inode = stamp.map(|stamp| (stamp.device, stamp.inode));
             if inode.is_none() || !inodes.contains(&inode) {
@@ -433,7 +522,7 @@ impl Shared {
         Ok(projects)
     }
 
-    /// All session folders, and a refusal for each log of the retired flat layout.
+    /// All session folders; and a refusal for each log of the retired flat layout, and for each folder that cannot be read.
     fn all_folders(&self) -> Result<(Vec<Folder>, Vec<Snapshot>)> {
         let mut folders = Vec::new();
         let mut refused = Vec::new();
@@ -446,12 +535,20 @@ impl Shared {
                 {
                     continue;
                 }
-                Err(error) => return Err(Error::io(&project, "listing")(error)),
+                // One that cannot be looked into is listed as such, and hides no other.
+                Err(error) => {
+                    let error = Error::io(&project, "listing")(error);
+                    refused.push(Snapshot::unreadable(&project, error));
+                    continue;
+                }
             };
             for entry in entries {
                 let path = project.join(&entry.name);
                 if entry.kind == FileKind::Dir || entry.kind == FileKind::Symlink {
-                    folders.extend(Folder::read(&*self.disk, &path)?);
+                    match Folder::read(&*self.disk, &path) {
+                        Ok(folder) => folders.extend(folder),
+                        Err(error) => refused.push(Snapshot::unreadable(&path, error)),
+                    }
                 } else if is_flat_log(&entry.name) {
                     let what = "logs directly in a project folder are of a retired layout; move it into a folder of its own";
                     let error = Error::Layout { path: path.clone(), what: what.to_owned() };
@@ -464,23 +561,47 @@ impl Shared {
     }
 }
 
+/// Whether nobody gets in there: no permission, or a link that leads to itself.
+fn is_closed(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::PermissionDenied
+        || error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
+}
+
 /// One id in two places is none: both are shown, and neither may be used.
+///
+/// What counts is the folder's name, by which ids are looked up, whatever is wrong with the log in it.
 fn refuse_doubles(snapshots: &mut [Snapshot]) {
-    let mut places: HashMap<Text, Vec<usize>> = HashMap::new();
+    let mut places: HashMap<OsString, Vec<usize>> = HashMap::new();
     for (index, snapshot) in snapshots.iter().enumerate() {
-        if let (Some(header), State::Ok | State::Torn | State::Corrupt) = (&snapshot.header, snapshot.state) {
-            places.entry(header.id().clone()).or_default().push(index);
+        let name = snapshot.path.parent().and_then(Path::file_name).filter(|_| snapshot.size_bytes.is_some());
+        if let Some(name) = name {
+            places.entry(name.to_owned()).or_default().push(index);
         }
     }
-    for (id, indexes) in places.into_iter().filter(|(_, indexes)| indexes.len() > 1) {
+    for (name, indexes) in places.into_iter().filter(|(_, indexes)| indexes.len() > 1) {
         let paths: Vec<PathBuf> =
             indexes.iter().filter_map(|&index| snapshots.get(index)).map(|one| one.path.clone()).collect();
         for &index in &indexes {
-            if let (Some(snapshot), [first, second, ..]) = (snapshots.get_mut(index), paths.as_slice()) {
+            let Some(snapshot) = snapshots.get_mut(index).filter(|one| one.state != State::Refused) else {
+                continue;
+            };
+            if let [first, second, ..] = paths.as_slice() {
+                let id = snapshot.header.as_ref().map(|header| printable(header.id()));
+                let id = id.unwrap_or_else(|| name.to_string_lossy().into_owned());
                 let (first, second) = (first.clone(), second.clone());
                 snapshot.state = State::Refused;
-                snapshot.error = Some(Error::DuplicateId { id: printable(&id), first, second });
+                snapshot.error = Some(Error::DuplicateId { id, first, second });
             }
+        }
+    }
+}
+
+/// The header of a log as it reads in the current generation.
+fn current_header(log: &LogFile) -> Result<Header> {
+    match classify(&log.header_line()?, log.limits()) {
+        Classified::Current(header) | Classified::MigrationRequired { header, .. } => Ok(header),
+        Classified::Refused { refusal, .. } => {
+            Err(Error::Refused { path: log.path().to_path_buf(), source: refusal })
         }
     }
 }

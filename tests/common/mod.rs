@@ -11,6 +11,8 @@ use std::thread;
 
 use serde_json::Value;
 
+pub(crate) mod sessions;
+
 /// Says on the real stderr that something was not tested, and why.
 ///
 /// `eprintln!` would not do: the harness captures it and shows it only when the test fails. `.ci/run` counts these lines.
@@ -58,6 +60,11 @@ pub(crate) struct Oracle {
 }
 
 impl Oracle {
+    /// The folder that holds the oracle's scripts and its `node_modules`.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
     /// Runs `npm run COMMAND -- ARGS` with `input` on its standard input.
     ///
     /// COMMAND is `write`, `read` or `migrate`. Relative paths in `args` count from the crate's folder.

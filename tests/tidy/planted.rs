@@ -107,7 +107,10 @@ fn a_registry_host_or_a_path_of_one_machine() {
     expect(&found(&["\nhttps://registry.npmjs", ".org/x"].concat()), &["CONTRIBUTING.md:2: names"]);
     expect(&found(&["cd /wor", "k/main"].concat()), &["names `/wor"]);
     expect(&found(&["\"/roo", "t/.cargo\""].concat()), &["names `/roo"]);
-    expect(&found("/workspace, target/work/x, {dir}/work/y, <root>/x, cases/R40/root/p, crates and io"), &[]);
+    expect(
+        &found("/workspace, target/work/x, {dir}/work/y, <root>/x, cases/R40/root/p, /root/s, crates and io"),
+        &[],
+    );
     expect(&rules::foreign_places("Cargo.lock", &["crates", ".io"].concat()), &[]);
 }
 
@@ -116,6 +119,9 @@ fn a_line_too_long() {
     let line = |columns: usize| format!("fn f() {{}}\n// {}\n", "ä".repeat(columns - 3));
     expect(&rules::long_lines("src/x.rs", &line(141)), &["x.rs:2: 141 columns"]);
     expect(&rules::long_lines("src/x.rs", &line(140)), &[]);
+    expect(&rules::long_lines("src/x.rs", &format!("f(r#\"{}\"#);", "x".repeat(200))), &[]);
+    expect(&rules::long_lines("src/x.rs", &format!("f(\n\"a\n{}\nb\");", "x".repeat(200))), &[]);
+    expect(&rules::long_lines("src/x.rs", &format!("f(\"x\"); // {}", "x".repeat(140))), &["x.rs:1"]);
 }
 
 #[test]
@@ -175,11 +181,15 @@ fn a_fuzz_target_without_its_parts() {
 }
 
 #[test]
-fn a_readme_with_another_test_command() {
-    let ci = "x=1\nTEST_COMMAND=\"cargo test --all-features\"\n";
-    expect(&rules::test_command("    cargo test\n", ci), &["cargo test --all-features"]);
-    expect(&rules::test_command("    cargo test --all-features\n", ci), &[]);
-    expect(&rules::test_command("", ""), &["has no TEST_COMMAND"]);
+fn a_readme_with_other_commands() {
+    let ci = "x=1\nDEMO_COMMAND=\"cargo run -- demo\"\nTEST_COMMAND=\"cargo test --all-features\"\n";
+    let found = |readme| rules::readme_commands(readme, ci);
+    expect(
+        &found("cargo run -- demo --keep\n    cargo test"),
+        &["cargo run -- demo", "cargo test --all-features"],
+    );
+    expect(&found("cargo run -- demo   # the tour\n    cargo test --all-features\n"), &[]);
+    expect(&rules::readme_commands("", ""), &["has no DEMO_COMMAND", "has no TEST_COMMAND"]);
 }
 
 #[test]

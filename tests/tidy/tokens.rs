@@ -3,7 +3,7 @@
 /// One word or sign of a source file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Token<'t> {
-    /// An identifier, keyword or number as written, or one ASCII sign. `::` is one token. A literal is `"`.
+    /// An identifier, keyword or number as written, or one sign. `::` is one token. A literal is `"`.
     pub(crate) text: &'t str,
     /// Line in the file, from 1.
     pub(crate) line: usize,
@@ -12,32 +12,56 @@ pub(crate) struct Token<'t> {
 /// Cuts `source` into tokens. Text inside comments, strings and characters yields nothing but one `"` a literal.
 pub(crate) fn tokens(source: &str) -> Vec<Token<'_>> {
     let mut out = Vec::new();
+    pieces(source, |piece, line| match piece {
+        Piece::Token(text) => out.push(Token { text, line }),
+        Piece::Literal(_) => out.push(Token { text: "\"", line }),
+        Piece::Comment => {}
+    });
+    out
+}
+
+/// The line and the columns there of every literal, or of each of its lines.
+pub(crate) fn literals(source: &str) -> Vec<(usize, usize)> {
+    let mut out = Vec::new();
+    pieces(source, |piece, line| {
+        if let Piece::Literal(text) = piece {
+            out.extend(text.split('\n').enumerate().map(|(at, part)| (line + at, part.chars().count())));
+        }
+    });
+    out
+}
+
+enum Piece<'t> {
+    Comment,
+    Literal(&'t str),
+    Token(&'t str),
+}
+
+/// Gives every piece of `source` that is no blank to `take`, with the line that it begins on.
+fn pieces<'t>(source: &'t str, mut take: impl FnMut(Piece<'t>, usize)) {
     let mut rest = source;
     let mut line = 1;
     while let Some(first) = rest.chars().next() {
-        let (len, token) = if rest.starts_with("//") {
-            (rest.find('\n').unwrap_or(rest.len()), None)
+        let (len, piece): (usize, fn(&'t str) -> Piece<'t>) = if rest.starts_with("//") {
+            (rest.find('\n').unwrap_or(rest.len()), |_| Piece::Comment)
         } else if rest.starts_with("/*") {
-            (block_comment(rest), None)
+            (block_comment(rest), |_| Piece::Comment)
         } else if let Some(len) = literal(rest) {
-            (len, Some("\""))
+            (len, Piece::Literal)
         } else if is_word(first) {
-            let len = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
-            (len, rest.get(..len))
+            (rest.find(|c| !is_word(c)).unwrap_or(rest.len()), Piece::Token)
         } else if rest.starts_with("::") {
-            (2, Some("::"))
+            (2, Piece::Token)
         } else {
-            (
-                first.len_utf8(),
-                rest.get(..first.len_utf8()).filter(|sign| sign.is_ascii() && !first.is_whitespace()),
-            )
+            (first.len_utf8(), Piece::Token)
         };
-        out.extend(token.map(|text| Token { text, line }));
         let (taken, left) = rest.split_at(len);
+        if !first.is_whitespace() {
+            take(piece(taken), line);
+        }
         line += taken.matches('\n').count();
         rest = left;
     }
-    out
 }
 
 /// Returns the index behind the bracket that closes the one at `open`, or the end if nothing does.

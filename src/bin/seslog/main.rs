@@ -1,1 +1,37 @@
-fn main() {}
+//! `seslog`: lists, reads, checks and repairs sessions. Arguments, tables and progress; everything else is the library's.
+
+mod append;
+mod args;
+mod bar;
+mod cat;
+mod convert;
+mod current;
+mod demo;
+mod failure;
+mod fork;
+mod import;
+mod json;
+mod ls;
+mod messages;
+mod migrate;
+mod migrated;
+mod new;
+mod out;
+mod plan;
+mod progress;
+mod recover;
+mod report;
+mod root;
+mod stall;
+mod stat;
+mod target;
+mod timeline;
+mod verdict;
+mod verify;
+mod vocabulary;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    failure::exit(args::run())
+}

@@ -11,6 +11,7 @@
 
 #[cfg(any(test, feature = "fault"))]
 pub mod fault;
+mod list;
 mod lock;
 mod os;
 
@@ -33,6 +34,16 @@ pub trait Disk: Send + Sync + Debug {
     /// `NotFound` if nothing is there; `ELOOP` if it is a symbolic link; `InvalidInput`, or `IsADirectory` for writing, if it
     /// is anything else that is no regular file.
     fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn DiskFile>>;
+
+    /// [`Disk::open`] and [`DiskFile::stamp`] in one, where a disk looks at what it opens anyway.
+    ///
+    /// # Errors
+    /// Those of both.
+    fn open_stamped(&self, path: &Path, access: Access) -> io::Result<(Box<dyn DiskFile>, Stamp)> {
+        let file = self.open(path, access)?;
+        let stamp = file.stamp()?;
+        Ok((file, stamp))
+    }
 
     /// Creates a file that did not exist, for appending and reading, with mode 0600 whatever the umask.
     ///

@@ -8,7 +8,7 @@ use std::path::Path;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::{Access, Disk, DiskFile, Entry, FileKind, LockAttempt, LockOwner, Map, Stamp, lock};
+use super::{Access, Disk, DiskFile, Entry, FileKind, LockAttempt, LockOwner, Map, Stamp, list, lock};
 use crate::container::raw;
 
 /// The real file system.
@@ -42,13 +42,17 @@ impl Default for OsDisk {
 
 impl Disk for OsDisk {
     fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn DiskFile>> {
+        self.open_stamped(path, access).map(|(file, _)| file)
+    }
+
+    fn open_stamped(&self, path: &Path, access: Access) -> io::Result<(Box<dyn DiskFile>, Stamp)> {
         let how = match access {
             Access::Read => OFlags::RDONLY,
             Access::Append => OFlags::RDWR | OFlags::APPEND,
             Access::Repair => OFlags::RDWR,
         };
-        let file = open_regular(path, how)?;
-        Ok(Box::new(OsFile { file, access, maps: self.maps }))
+        let (file, metadata) = open_regular(path, how)?;
+        Ok((Box::new(OsFile { file, access, maps: self.maps }), stamp_of(&metadata)))
     }
 
     fn create_new(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
@@ -73,18 +77,7 @@ impl Disk for OsDisk {
     }
 
     fn read_dir(&self, path: &Path) -> io::Result<Vec<Entry>> {
-        let mut entries = Vec::new();
-        for entry in fs::read_dir(path)? {
-            let entry = entry?;
-            let kind = match entry.file_type() {
-                Ok(kind) => kind_of(kind),
-                // Where the directory does not tell the kind, it takes a second look, and the entry may be gone by then.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                Err(error) => return Err(error),
-            };
-            entries.push(Entry { name: entry.file_name(), kind });
-        }
-        Ok(entries)
+        list::entries(path)
     }
 
     fn create_dir(&self, path: &Path) -> io::Result<bool> {
@@ -131,16 +124,17 @@ impl Disk for OsDisk {
 
 /// Opens what must be a regular file. `NONBLOCK` keeps a planted pipe from hanging the open; it means nothing to
 /// regular files.
-fn open_regular(path: &Path, how: OFlags) -> io::Result<File> {
+fn open_regular(path: &Path, how: OFlags) -> io::Result<(File, Metadata)> {
     let file = File::from(rustix::fs::open(path, how | OFlags::NONBLOCK | SAFE, Mode::empty())?);
-    require_regular(&file)?;
-    Ok(file)
+    let metadata = require_regular(&file)?;
+    Ok((file, metadata))
 }
 
-/// Refuses a descriptor of anything but a regular file.
-pub(super) fn require_regular(file: &File) -> io::Result<()> {
-    match file.metadata()?.is_file() {
-        true => Ok(()),
+/// Refuses a descriptor of anything but a regular file; what the system says of it.
+pub(super) fn require_regular(file: &File) -> io::Result<Metadata> {
+    let metadata = file.metadata()?;
+    match metadata.is_file() {
+        true => Ok(metadata),
         false => Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")),
     }
 }
@@ -171,7 +165,7 @@ fn nanoseconds(seconds: i64, rest: i64) -> i128 {
     i128::from(seconds).saturating_mul(1_000_000_000).saturating_add(i128::from(rest))
 }
 
-fn kind_of(kind: fs::FileType) -> FileKind {
+pub(super) fn kind_of(kind: fs::FileType) -> FileKind {
     if kind.is_file() {
         FileKind::File
     } else if kind.is_dir() {

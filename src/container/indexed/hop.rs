@@ -50,6 +50,19 @@ impl Hop {
         self.to(source, id, self.trailer.skip_to(self.end), segment)
     }
 
+    /// The segment that ends where this trailer says that all before had been synced. A crash may have damaged what follows,
+    /// even if this trailer landed. `None` if nothing had been.
+    ///
+    /// # Errors
+    /// What [`Trailer::parse`] finds there.
+    pub(crate) fn durable(self, source: &mut dyn Source, id: LogId) -> Result<Option<Self>, ReadError> {
+        let boundary = self.trailer.durable_boundary(self.end).unwrap_or(0);
+        let Some(at) = boundary.checked_sub(TRAILER_LEN as u64) else { return Ok(None) };
+        let stored = trailer_at(source, at)?;
+        let trailer = Trailer::parse(&stored, id).map_err(|fault| ReadError::bad(at, fault))?;
+        Ok(Some(Self { trailer, end: boundary }))
+    }
+
     /// The last segment that ends at or before event `seq`, hopping back O(log segments) trailers.
     ///
     /// A forward walk from behind it meets `seq` in its first segment with events, or the log has no such event.

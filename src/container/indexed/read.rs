@@ -21,6 +21,8 @@ pub(crate) struct IndexedReader {
     tail: Option<Tail>,
     /// Text offset of the next block's content.
     content_start: u64,
+    next_index: u64,
+    /// Number of the segment that was looked at last.
     index: u64,
     /// Where the last error stands, until it is skipped.
     damage: Option<u64>,
@@ -34,6 +36,7 @@ impl IndexedReader {
             walk: None,
             tail: None,
             content_start: 0,
+            next_index: 0,
             index: 0,
             damage: None,
         }
@@ -44,7 +47,7 @@ impl IndexedReader {
         let walk = Walk::behind(id, hop.trailer, hop.end);
         Self {
             walk: Some(walk),
-            index: u64::from(hop.trailer.segment).saturating_add(1),
+            next_index: u64::from(hop.trailer.segment).saturating_add(1),
             ..Self::new(limits)
         }
     }
@@ -79,21 +82,26 @@ impl BlockReader for IndexedReader {
             return Ok(None);
         }
         let (segment, frame) = loop {
+            self.index = self.next_index;
             let Some(segment) = self.advance(source)? else { return Ok(None) };
             // A marker has no body; it only commits what stands before it.
             if let Some(frame) = segment.frame {
                 break (segment, frame);
             }
-            self.index = self.index.saturating_add(1);
+            self.next_index = self.next_index.saturating_add(1);
         };
         let index = self.index;
         let content_start = self.content_start;
-        self.index = index.saturating_add(1);
+        self.next_index = index.saturating_add(1);
         let stored_len =
             usize::try_from(frame.stored_len()).map_err(|_| ReadError::bad(frame.start, Fault::FrameData))?;
         let stored = source.get(frame.start, stored_len)?;
-        let content =
-            self.decoder.decode(&frame, stored).map_err(|fault| ReadError::bad(frame.start, fault))?;
+        let limit =
+            if index == 0 { self.limits.header_bytes_max } else { self.limits.frame_content_bytes_max };
+        let content = self
+            .decoder
+            .decode_up_to(&frame, stored, limit)
+            .map_err(|fault| ReadError::bad(frame.start, fault))?;
         source.confirm()?;
         check_lines(index == 0, content, self.limits).map_err(|fault| ReadError::bad(frame.start, fault))?;
         self.content_start = content_start.saturating_add(content.len() as u64);
@@ -118,7 +126,7 @@ impl BlockReader for IndexedReader {
             let Some(walk) = Walk::start_without_header(source)? else { return Ok(None) };
             let end = walk.end();
             self.walk = Some(walk);
-            self.index = 1;
+            self.next_index = 1;
             return Ok(Some(Skipped { start: 0, end }));
         };
         let start = match (self.damage.take(), self.tail) {
@@ -148,9 +156,13 @@ impl BlockReader for IndexedReader {
             }
         };
         self.walk = Some(Walk::behind(walk.id(), previous, resumed.1));
-        self.index = u64::from(previous.segment).saturating_add(1);
+        self.next_index = u64::from(previous.segment).saturating_add(1);
         self.tail = None;
         Ok(Some(Skipped { start, end: resumed.1 }))
+    }
+
+    fn index(&self) -> u64 {
+        self.index
     }
 
     fn tail(&self) -> Option<Tail> {

@@ -131,6 +131,7 @@ impl Walk {
         if self.end >= source.size() {
             return Err(WalkStop::End);
         }
+        source.hold(self.end);
         let (frame, body_end, extension) = body_extent(source, self.end)?;
         let body = (self.end, body_end);
         let stored = trailer_at(source, body_end)?;
@@ -138,9 +139,8 @@ impl Walk {
         let segment = Segment { trailer, body, frame };
         let end = segment.end();
         trailer.follows(&self.previous, self.end, end).map_err(WalkStop::Fault)?;
-        let mut jumps = self.jumps.clone();
-        if let Some(jumps) = &mut jumps {
-            let expected = jumps.push(trailer.segment, end);
+        if let Some(jumps) = &self.jumps {
+            let expected = jumps.distance(trailer.segment, end);
             if expected != trailer.skip {
                 return Err(WalkStop::Fault(Fault::Chain { member: "skip", expected, got: trailer.skip }));
             }
@@ -149,7 +149,9 @@ impl Walk {
         if extension {
             return Err(WalkStop::Fault(Fault::Extension));
         }
-        self.jumps = jumps;
+        if let Some(jumps) = &mut self.jumps {
+            jumps.push(trailer.segment, end);
+        }
         self.durable = self.durable.max(trailer.durable_boundary(end).unwrap_or(0));
         self.previous = trailer;
         self.end = end;

@@ -5,7 +5,6 @@ use super::walk::Walk;
 use crate::container::batch::Batch;
 use crate::container::crc::crc32;
 use crate::container::fault::Fault;
-use crate::container::tail::holds_zero_sector;
 use crate::container::trailer::{BODY_LEN_MAX, LogId, Trailer, UNSYNCED_MAX};
 use crate::container::write::BlockWriter;
 use crate::container::zstd::Encoder;
@@ -21,7 +20,6 @@ pub(crate) const SEGMENT_CONTENT: usize = 256 << 10;
 pub(crate) struct IndexedWriter {
     id: LogId,
     encoder: Encoder,
-    level: i32,
     written: Chain,
     staged: Option<Chain>,
 }
@@ -46,7 +44,7 @@ impl IndexedWriter {
         level: i32,
         out: &mut Vec<u8>,
     ) -> Result<Self, Fault> {
-        let mut encoder = Encoder::new(level);
+        let encoder = Encoder::new(level);
         let start = out.len();
         encoder.encode(header, out);
         let body = out.get(start..).unwrap_or_default();
@@ -69,21 +67,20 @@ impl IndexedWriter {
         let mut jumps = Jumps::default();
         jumps.push(0, end);
         let written = Chain { last, end, jumps, durable: 0 };
-        Ok(Self { id, encoder, level, written, staged: None })
+        Ok(Self { id, encoder, written, staged: None })
     }
 
     /// Goes on behind the last segment of a walk from the head. Bytes below `durable` are known to be synced.
     pub(crate) fn behind(walk: &Walk, durable: u64, level: i32) -> Self {
         let jumps = walk.jumps().cloned().unwrap_or_default();
         let written = Chain { last: *walk.previous(), end: walk.end(), jumps, durable };
-        Self { id: walk.id(), encoder: Encoder::new(level), level, written, staged: None }
+        Self { id: walk.id(), encoder: Encoder::new(level), written, staged: None }
     }
 
     fn segment(&mut self, chain: &mut Chain, piece: &Piece<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
         let start = out.len();
         if !piece.content.is_empty() {
-            self.encoder.encode(piece.content, out);
-            self.avoid_zero_sectors(chain.end, piece.content, start, out);
+            self.encoder.encode_at(chain.end, piece.content, out)?;
         }
         let body = out.get(start..).unwrap_or_default();
         let segment = chain.last.segment.checked_add(1).ok_or(Fault::Chain {
@@ -121,30 +118,41 @@ impl IndexedWriter {
         Ok(())
     }
 
-    /// An aligned sector of zeros proves that a write did not land, so a body must not hold one. No row does; a bit
-    /// stream of the compressor could, and then another level gives another one.
-    fn avoid_zero_sectors(&mut self, at: u64, content: &[u8], start: usize, out: &mut Vec<u8>) {
-        let levels = (1..=19).filter(|&level| level != self.level);
-        for level in levels {
-            if !holds_zero_sector(at, out.get(start..).unwrap_or_default()) {
-                return;
-            }
-            out.truncate(start);
-            Encoder::new(level).encode(content, out);
-        }
-    }
-}
-
-impl BlockWriter for IndexedWriter {
-    fn stage(&mut self, batch: &Batch<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
+    fn stage_segments(&mut self, batch: &Batch<'_>, commits: bool, out: &mut Vec<u8>) -> Result<(), Fault> {
         let start = out.len();
-        let mut chain = self.staged.take().unwrap_or_else(|| self.written.clone());
-        let outcome = pieces(batch).try_for_each(|piece| self.segment(&mut chain, &piece, out));
+        let mut chain = self.staged.clone().unwrap_or_else(|| self.written.clone());
+        let outcome = pieces(batch).try_for_each(|mut piece| {
+            piece.is_last &= commits;
+            self.segment(&mut chain, &piece, out)
+        });
         match outcome {
             Ok(()) => self.staged = Some(chain),
             Err(_) => out.truncate(start),
         }
         outcome
+    }
+}
+
+impl BlockWriter for IndexedWriter {
+    fn stage(&mut self, batch: &Batch<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
+        self.stage_segments(batch, true, out)
+    }
+
+    fn stage_part(&mut self, batch: &Batch<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
+        self.stage_segments(batch, false, out)
+    }
+
+    fn staged_is_durable(&mut self) {
+        if let Some(staged) = &mut self.staged {
+            staged.durable = staged.end;
+        } else {
+            self.written.durable = self.written.end;
+        }
+    }
+
+    fn unsynced_max(&self) -> u64 {
+        // Half of what a trailer can say: the other half is for the rows of one more write.
+        u64::from(UNSYNCED_MAX / 2)
     }
 
     fn stage_marker(&mut self, out: &mut Vec<u8>) -> Result<(), Fault> {

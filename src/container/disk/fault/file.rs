@@ -155,8 +155,9 @@ impl FileImage {
             let from = sector.saturating_mul(SECTOR);
             let mut bytes = Box::new([0; SECTOR]);
             let live = self.live.get(from..).unwrap_or_default();
-            for (copy, byte) in bytes.iter_mut().zip(live) {
-                *copy = *byte;
+            let len = live.len().min(SECTOR);
+            if let (Some(copy), Some(live)) = (bytes.get_mut(..len), live.get(..len)) {
+                copy.copy_from_slice(live);
             }
             self.sectors.entry(sector as u64).or_default().push(Version { call, is_lost: false, bytes });
         }

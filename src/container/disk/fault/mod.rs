@@ -528,10 +528,10 @@ impl DiskFile for FaultFile {
             let live = machine.file(self.inode).live();
             let rest = usize::try_from(offset).ok().and_then(|offset| live.get(offset..)).unwrap_or_default();
             let found = rest.get(..asked).unwrap_or(rest);
-            for (copy, byte) in buf.iter_mut().zip(found) {
-                *copy = *byte;
-            }
             let read = found.len();
+            if let Some(copy) = buf.get_mut(..read) {
+                copy.copy_from_slice(found);
+            }
             machine.op().done = read as u64;
             Ok(read)
         })

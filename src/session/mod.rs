@@ -1,0 +1,49 @@
+//! The logical log above its rows: what a turn left open, and what the model sees.
+//!
+//! Knows events and their payloads, not files or encodings.
+
+mod closers;
+mod fingerprint;
+mod fold;
+mod fork;
+mod intake;
+mod kind;
+mod log;
+mod message;
+mod messages;
+mod observers;
+mod pairing;
+mod profile;
+mod registry;
+mod request;
+mod seed;
+mod seqs;
+#[expect(clippy::module_inception, reason = "the session, beside what makes it up")]
+mod session;
+mod settings;
+mod surface;
+mod surface_rules;
+mod trace;
+
+pub use closers::OpenTurn;
+pub(crate) use fingerprint::{Fingerprint, Fingerprints};
+pub use fold::{FoldFault, Replacement, SurfaceFold, derive_messages, fold_surface};
+pub use fork::{ForkFault, child_header, fork_prefix};
+pub use intake::EventFault;
+pub use kind::Kind;
+pub use log::Log;
+pub use message::MessageFault;
+pub use messages::Messages;
+pub use observers::{CallFailure, HostError, Subscription};
+pub use pairing::{Pairing, PairingFault};
+pub use profile::{CutForm, MessageSources, Profile, ToolResults};
+pub use registry::{Attachment, ForkSource, LiveFault, Sessions};
+pub use request::{RequestFault, RequestHeader, request_context};
+pub use seed::CreateFault;
+pub(crate) use seqs::{SeqList, SourceRules};
+pub use session::{AppendFault, Intent, Session};
+pub use settings::{Admission, Settings};
+pub use surface::SurfaceFault;
+pub(crate) use surface::{Surface, SurfaceOp};
+pub(crate) use surface_rules::{check_sources, kept};
+pub use trace::{Trace, TraceFault};

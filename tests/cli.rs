@@ -1,0 +1,22 @@
+//! The program at its process boundary: exit codes, pipes, files, and what it prints.
+
+#[path = "cli/basics.rs"]
+mod basics;
+#[path = "cli/cases.rs"]
+mod cases;
+#[path = "cli/conversation.rs"]
+mod conversation;
+#[path = "cli/corpus.rs"]
+mod corpus;
+#[path = "cli/crash.rs"]
+mod crash;
+#[path = "cli/migrate.rs"]
+mod migrate;
+#[path = "cli/program.rs"]
+mod program;
+#[path = "cli/timeline.rs"]
+mod timeline;
+#[path = "cli/writing.rs"]
+mod writing;
+
+mod common;
