@@ -350,7 +350,7 @@ fn r076_close_lets_the_running_operation_finish_and_refuses_the_queued(seam: &Se
     let (sent, threads) = std::sync::mpsc::channel();
     let inside = Arc::clone(&handle);
     // Other threads queue an append and a close while this one is in the middle of its append.
-    seam.disk.before(seam.disk.ops() + 4, move |_| {
+    seam.disk.before(seam.disk.ops() + 1, move |_| {
         let [queued, closing] = [Arc::clone(&inside), Arc::clone(&inside)];
         let queued = thread::spawn(move || append(&queued, &rows_by("queued", 2..3)));
         let closing = thread::spawn(move || closing.close());

@@ -4,16 +4,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use seslog::Result;
-use seslog::container::Encoding;
 use seslog::container::disk::Disk;
 use seslog::container::disk::fault::FaultDisk;
+use seslog::container::{Batch, Encoding, LogId, RowMark, create};
 use seslog::json::Text;
 use seslog::limits::Limits;
 use seslog::row::{Check, PhysicalRow};
 use seslog::store::{FileStore, LogWriter, SessionAccess, Verdict, recover};
 use seslog::units::{Generation, UnixMs};
 
-use crate::common::sessions::{CREATED_AT, append, fat_rows_by, header, options_on_flush, row_by, rows_by};
+use crate::common::sessions::{
+    CREATED_AT, append, fat_rows_by, header, options_on_flush, read_all, row_by, row_of, rows_by,
+};
 use crate::harness::{Run, Scenario, fail_each_sync, kill_then_lose_power, lose_power_everywhere, torn_of};
 use crate::image::{ID, Journal, ROOT, fresh, judge, log_path, store_on};
 
@@ -319,4 +321,33 @@ fn a_sync_fails_and_what_it_was_to_cover_is_written_again() {
     }
     fail_each_sync(&Scenario { name: "repair of a cut", start: cut_at, run: append_behind });
     fail_each_sync(&Scenario { name: "unfinished and torn", start: unfinished_and_torn, run: append_behind });
+}
+
+/// A log of generation 0, as its own events and as they are read.
+fn older_generation(encoding: Encoding) -> (FaultDisk, Journal) {
+    let header = "{\"type\":\"session\",\"version\":0,\"id\":\"s\",\"createdAt\":5,\"delegationDepth\":0}\n";
+    let rows: Vec<String> = (0..40).map(|seq| row_of("plan/mode", seq, "{\"active\":true}")).collect();
+    let mut bytes = Vec::new();
+    let id = LogId::new(7).unwrap();
+    let mut writer = create(encoding, id, header.as_bytes(), 5, 3, &mut bytes).unwrap();
+    for row in &rows {
+        let content = format!("{row}\n");
+        let mark = RowMark { end: content.len(), events: 1, last_time: 5 };
+        writer.stage(&Batch { content: content.as_bytes(), rows: &[mark] }, &mut bytes).unwrap();
+    }
+    let path = session_folder().join(format!("session{}", encoding.suffix()));
+    let disk = FaultDisk::new();
+    disk.plant(&path, &bytes);
+    let disk = fresh(&disk);
+    let reader = store_on(&disk, encoding).open(&Text::from(ID), SessionAccess::Read).unwrap();
+    let acked = read_all(&reader).unwrap();
+    assert_eq!(acked.len(), 40);
+    (fresh(&disk), Journal { acked, is_stored: true, source: Some((path, bytes)), ..Journal::default() })
+}
+
+#[test]
+fn an_older_generation_is_migrated_and_appended_to() {
+    let migration = Scenario { name: "migration", start: older_generation, run: append_behind };
+    lose_power_everywhere(&migration);
+    kill_then_lose_power(&migration);
 }
