@@ -157,7 +157,7 @@ pub fn fuzz_stream_accumulate(data: &[u8]) {
     let mut expected = Vec::new();
     let mut early = None;
     while let Some(made) = feed.chunk() {
-        let before = (expected.is_empty() || early.is_none()).then(|| owned.snapshot());
+        let before = (!made.is_good).then(|| owned.snapshot());
         let copy = owned.push_json(UnixMs::new(made.time), made.json.as_bytes());
         assert_eq!(copy.is_ok(), made.is_good, "{}", made.json);
         if let Ok(copy) = copy {

@@ -122,6 +122,32 @@ impl Assembler {
         Ok(())
     }
 
+    /// Takes in a text delta, given as the text itself.
+    pub fn push_text(&mut self, index: u64, text: &str) {
+        if let Some(partial) = self.open_delta(index, BlockKind::Text) {
+            partial.text.push_str(text);
+        }
+    }
+
+    /// Takes in a reasoning delta, given as the text itself.
+    pub fn push_reasoning(&mut self, index: u64, text: &str) {
+        if let Some(partial) = self.open_delta(index, BlockKind::Reasoning) {
+            partial.text.push_str(text);
+        }
+    }
+
+    /// Takes in a tool-call delta, given as its parts themselves.
+    pub fn push_tool_call(&mut self, index: u64, id: &str, name: Option<&str>, arguments: &str) {
+        let Some(partial) = self.open_delta(index, BlockKind::ToolCall) else { return };
+        partial.id.clear();
+        partial.id.push_str(id);
+        if let Some(name) = name.filter(|name| !name.is_empty()) {
+            partial.name.clear();
+            partial.name.push_str(name);
+        }
+        partial.arguments.push_str(arguments);
+    }
+
     /// Takes in all deltas of a record at once.
     ///
     /// # Errors
@@ -445,6 +471,40 @@ mod tests {
         ];
         let state = assembler(&chunks).unwrap().replay_state().unwrap();
         assert_eq!(state.as_deref(), Some(r#"{"blocks":[{"x":[1,2]}]}"#));
+    }
+
+    #[test]
+    fn plain_pushes_are_those_of_the_chunks() {
+        let (mut plain, mut chunks) = (Assembler::new(), Assembler::new());
+        fn text(literal: &str) -> Fragment<'_> {
+            Fragment::of_literal(literal).unwrap()
+        }
+        plain.push_text(0, "a\n\u{e9}");
+        chunks.push(Chunk::TextDelta { index: 0, text: text(r#""a\n\u00e9""#) }).unwrap();
+        plain.push_reasoning(1, "r");
+        chunks.push(Chunk::ReasoningDelta { index: 1, text: text("\"r\"") }).unwrap();
+        for (id, name, arguments) in [("c", Some("f"), "{"), ("d", Some(""), "\"\""), ("d", None, "}")] {
+            plain.push_tool_call(2, id, name, arguments);
+            let literal = |value: &str| {
+                let mut out = Vec::new();
+                crate::json::write_string(&mut out, value);
+                String::from_utf8(out).unwrap()
+            };
+            let (id, name, arguments) = (literal(id), name.map(literal), literal(arguments));
+            let name = name.as_deref().map(text);
+            let chunk = Chunk::ToolCallDelta { index: 2, id: text(&id), name, arguments: text(&arguments) };
+            chunks.push(chunk).unwrap();
+        }
+        assert_eq!(content(&plain), content(&chunks));
+        let end = r#"{"type":"block-end","index":0,"block":{"type":"text","text":"z"}}"#;
+        plain.push(Chunk::Raw(RawChunk::new(end))).unwrap();
+        plain.push_text(0, "too late");
+        assert!(content(&plain).starts_with(r#"{"type":"text","text":"z"}{"#), "{}", content(&plain));
+        assert!(
+            content(&plain).contains(r#""id":"d","name":"f","arguments":"{\"\"}""#),
+            "{}",
+            content(&plain)
+        );
     }
 
     #[test]

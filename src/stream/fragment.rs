@@ -1,6 +1,6 @@
 use std::fmt;
 
-use crate::json::{Str, Text};
+use crate::json::{Str, Text, check};
 
 /// A string of a stream as JSON spells it, borrowed from between its quotes.
 ///
@@ -11,6 +11,13 @@ use crate::json::{Str, Text};
 pub struct Fragment<'a>(&'a str);
 
 impl<'a> Fragment<'a> {
+    /// The string that `json` is, if it is a JSON string literal and nothing else. Time O(bytes).
+    #[must_use]
+    pub fn of_literal(json: &'a str) -> Option<Self> {
+        let body = json.strip_prefix('"')?.strip_suffix('"')?;
+        check(json.as_bytes(), 0).is_ok().then_some(Self(body))
+    }
+
     /// `body` is the body of a valid string literal.
     #[inline]
     pub(crate) const fn new(body: &'a str) -> Self {
@@ -120,6 +127,15 @@ impl fmt::Debug for Fragment<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_literal_is_a_string_as_a_whole() {
+        assert_eq!(Fragment::of_literal(r#""a\ud83d\"""#).map(Fragment::raw), Some(r#"a\ud83d\""#));
+        assert!(Fragment::of_literal("\"\"").is_some_and(Fragment::is_empty));
+        for json in ["", "\"", "\"\\\"", "\"a\"b\"", "\"a\",\"b\"", " \"a\"", "\"\n\"", "\"\\x\"", "5", "a"] {
+            assert_eq!(Fragment::of_literal(json), None, "{json}");
+        }
+    }
 
     #[test]
     fn values_are_compared_by_code_units() {

@@ -1,7 +1,8 @@
 //! 64 bytes of text at a time as bit masks: bit `i` says something about byte `i`.
 //!
 //! A fragment of a stream is some five bytes long. Code that looks at one fragment after the other spends its time on
-//! mispredicted branches; masks find all quotes of a block at once.
+//! mispredicted branches; masks find all quotes of a block at once. Everything is inlined by order, so that `arrays` can
+//! have it compiled for wider processors as well.
 
 use wide::u8x16;
 
@@ -14,7 +15,7 @@ pub(super) struct Block([u8x16; 4]);
 
 impl Block {
     /// The bytes of `text` from `at` on; `pad` stands for those after its end.
-    #[inline]
+    #[inline(always)]
     pub(super) fn load(text: &[u8], at: usize, pad: u8) -> Self {
         let rest = text.get(at..).unwrap_or_default();
         match rest.first_chunk::<BLOCK>() {
@@ -24,7 +25,7 @@ impl Block {
     }
 
     /// 64 times `byte`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn splat(byte: u8) -> Self {
         Self([u8x16::splat(byte); 4])
     }
@@ -38,7 +39,7 @@ impl Block {
         Self::new(&bytes)
     }
 
-    #[inline]
+    #[inline(always)]
     fn new(bytes: &[u8; BLOCK]) -> Self {
         let lane = |from: usize| {
             u8x16::new(
@@ -49,21 +50,21 @@ impl Block {
     }
 
     /// Which bytes are `byte`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn eq(self, byte: u8) -> u64 {
         let byte = u8x16::splat(byte);
         self.mask(|lane| lane.simd_eq(byte))
     }
 
     /// Which bytes are at most `byte`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn at_most(self, byte: u8) -> u64 {
         let byte = u8x16::splat(byte);
         self.mask(|lane| lane.min(byte).simd_eq(lane))
     }
 
     /// The bytes at the same places of both blocks, the smaller ones.
-    #[inline]
+    #[inline(always)]
     pub(super) fn min(self, other: Self) -> Self {
         let [a, b, c, d] = self.0;
         let [e, f, g, h] = other.0;
@@ -71,13 +72,13 @@ impl Block {
     }
 
     /// Which bytes are decimal digits.
-    #[inline]
+    #[inline(always)]
     pub(super) fn digits(self) -> u64 {
         self.values().at_most(9)
     }
 
     /// Every byte minus `b'0'`, wrapping: what a digit stands for.
-    #[inline]
+    #[inline(always)]
     #[expect(clippy::arithmetic_side_effects, reason = "lanes wrap")]
     fn values(self) -> Self {
         let zero = u8x16::splat(b'0');
@@ -86,7 +87,7 @@ impl Block {
 
     /// Byte `i` is the number that a digit at `i` ends, `tens` holding the bytes one earlier in the text. Right for
     /// numbers of one or two digits that follow something other than a digit. One byte more stands for no number.
-    #[inline]
+    #[inline(always)]
     #[expect(clippy::arithmetic_side_effects, reason = "lanes wrap")]
     pub(super) fn two_digit_numbers(self, tens: Self) -> [u8; BLOCK + 1] {
         let nine = u8x16::splat(9);
@@ -101,7 +102,7 @@ impl Block {
         numbers
     }
 
-    #[inline]
+    #[inline(always)]
     fn mask(self, test: impl Fn(u8x16) -> u8x16) -> u64 {
         let [a, b, c, d] = self.0.map(|lane| u64::from(test(lane).to_bitmask()));
         a | b << 16 | c << 32 | d << 48
@@ -109,7 +110,7 @@ impl Block {
 }
 
 /// Bit `i` is the parity of the bits up to and including `i`.
-#[inline]
+#[inline(always)]
 pub(super) fn prefix_xor(mut bits: u64) -> u64 {
     for shift in [1, 2, 4, 8, 16, 32] {
         bits ^= bits << shift;
@@ -118,7 +119,7 @@ pub(super) fn prefix_xor(mut bits: u64) -> u64 {
 }
 
 /// All bits below the lowest set bit of `bits`; all of them when none is set.
-#[inline]
+#[inline(always)]
 pub(super) fn below_first(bits: u64) -> u64 {
     !bits & bits.wrapping_sub(1)
 }
@@ -144,7 +145,7 @@ pub(super) struct Split {
 }
 
 impl Strings {
-    #[inline]
+    #[inline(always)]
     pub(super) fn next(&mut self, quote: u64, backslash: u64) -> Split {
         let escaped = self.escaped(backslash);
         let quote = quote & !escaped;
@@ -155,7 +156,7 @@ impl Strings {
 
     /// In a run of backslashes every second one is escaped, and so is what follows a run of odd length. Adding at the
     /// start of each run lets the carry find its end, as simdjson does it.
-    #[inline]
+    #[inline(always)]
     fn escaped(&mut self, backslash: u64) -> u64 {
         const ODD: u64 = 0xaaaa_aaaa_aaaa_aaaa;
         let starts = backslash & !self.escape;
