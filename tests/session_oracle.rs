@@ -16,7 +16,8 @@ use seslog::json::{Tape, Text};
 use seslog::limits::Limits;
 use seslog::row::{Check, Event, Header};
 use seslog::session::{
-    EventFault, OpenTurn, Profile, RequestHeader, Session, SurfaceFault, Trace, derive_messages, fold_surface,
+    CreateFault, EventFault, OpenTurn, Profile, RequestFault, RequestHeader, Session, SurfaceFault, Trace,
+    derive_messages, fold_surface,
 };
 use seslog::units::{Generation, UnixMs};
 
@@ -262,4 +263,86 @@ fn the_packages_companion_finds_the_same_events_out_of_place() {
     }
     println!("{count} traces: {in_place} events in place, {out_of_place} out of place");
     assert!(in_place > 1000 && out_of_place > 1000);
+}
+
+/// One event of a message type or a request header, sound or with one part replaced.
+fn shapes() -> Vec<String> {
+    let answer = result("c", "x");
+    let request =
+        r#"{"header":{"config":{"provider":"p","model":"m","maxTokens":1}},"reason":"initial"}"#.to_owned();
+    let sound = [
+        ("user/message", user("u")),
+        ("assistant/message", assistant("a", &["c"])),
+        ("tool/result", answer),
+        ("request/header", request),
+    ];
+    let parts = [
+        (r#""id":"u""#, r#""id":"""#),
+        (r#""id":"a","#, ""),
+        (r#""id":"r-c""#, r#""id":7"#),
+        (r#""role":"user""#, r#""role":"assistant""#),
+        (r#""role":"user""#, r#""role":"tool""#),
+        (r#""role":"assistant""#, r#""role":"user""#),
+        (r#""role":"user","#, ""),
+        (r#"{"kind":"user"}"#, "{}"),
+        (r#"{"kind":"user"}"#, r#"{"kind":""}"#),
+        (r#"{"kind":"user"}"#, r#"{"kind":"of-others","x":[1]}"#),
+        (r#""kind":"model""#, r#""kind":"user""#),
+        (r#""provider":"p""#, r#""provider":"""#),
+        (r#","model":"m""#, ""),
+        (r#""kind":"tool""#, r#""kind":"user""#),
+        (r#","callId":"c""#, ""),
+        (r#""callId":"c""#, r#""callId":"d""#),
+        (r#""toolCallId":"c","#, ""),
+        (r#""type":"tool-result""#, r#""type":"text""#),
+        (r#"[{"type":"tool-result""#, r#"[{"type":"text","text":""},{"type":"tool-result""#),
+        (r#""content":[{"type":"text","text":"x"}]"#, r#""content":"x""#),
+        (r#""content":["#, r#""contents":["#),
+        (r#""message""#, r#""massage""#),
+        (r#""isError":false"#, r#""isError":"no""#),
+        (r#""meta":{"ms":1}"#, r#""meta":null"#),
+        (r#""type":"tool-call""#, r#""type":"of-others""#),
+        (r#""initial""#, r#""resume""#),
+        (r#""initial""#, r#""fallback""#),
+        (r#""initial""#, r#""whim""#),
+        (r#""maxTokens":1"#, r#""reasoningEffort":"""#),
+        (r#""maxTokens":1"#, r#""reasoningEffort":"low""#),
+        (r#"}},"reason""#, r#"},"adapterDefaults":{"maxTokens":true}},"reason""#),
+        (r#"}},"reason""#, r#"},"adapterDefaults":{"maxTokens":false}},"reason""#),
+        (r#"}},"reason""#, r#"},"adapterDefaults":{"reasoningEffort":true}},"reason""#),
+        (r#"}},"reason""#, r#"},"adapterDefaults":{"other":true}},"reason""#),
+    ];
+    let mut rows = Vec::new();
+    for (name, data) in sound {
+        let rest = if name == "request/header" { "" } else { APPEND };
+        rows.push(row(name, 0, &data, rest));
+        for (from, to) in parts.iter().filter(|(from, _)| data.contains(from)) {
+            rows.push(row(name, 0, &data.replacen(from, to, 1), rest));
+        }
+    }
+    rows
+}
+
+#[test]
+fn r004_the_package_takes_the_same_messages_and_request_headers() {
+    let Some(oracle) = common::oracle() else { return };
+    let profile = Profile::of(Generation::V0).expect("generation 0 has a profile");
+    let rows = shapes();
+    let lines: Vec<String> = rows.iter().map(|row| format!(r#"{{"events":[{row}]}}"#)).collect();
+    let mut differ = Vec::new();
+    let (mut taken, mut refused) = (0, 0);
+    for (row, said) in rows.iter().zip(ask(oracle.dir(), &lines)) {
+        let v0 = Header::new(Generation::V0, Text::from("s"), UnixMs::new(5)).expect("a sound header");
+        let ours = Session::seeded(v0, &log(&[row]), None, &settings().with_profile(profile));
+        let theirs = said["live"]["refused"].as_str();
+        *if ours.is_ok() { &mut taken } else { &mut refused } += 1;
+        // The package's release lets any other reason pass than the retired one.
+        let is_known =
+            matches!(&ours, Err(CreateFault::Event { fault: EventFault::Request(RequestFault::Reason), .. }));
+        if ours.is_err() != theirs.is_some() && !is_known {
+            differ.push(format!("{row}\n  ours {:?}\n  theirs {theirs:?}", ours.err()));
+        }
+    }
+    println!("{taken} messages and request headers taken, {refused} refused");
+    assert!(differ.is_empty(), "{}", differ.join("\n"));
 }

@@ -2,7 +2,7 @@
 
 use seslog::container::Encoding;
 use seslog::json::Text;
-use seslog::row::Header;
+use seslog::row::{Header, RowFault};
 use seslog::store::{FileStore, SessionAccess, State, StoreOptions};
 use seslog::units::{Generation, UnixMs};
 use seslog::{Error, Result};
@@ -144,5 +144,23 @@ fn a_fused_line_of_a_plain_log_is_never_read_as_an_event() {
         if let Ok(events) = read {
             assert!(from + events.len() as u64 <= 2, "{events:?}");
         }
+    }
+}
+
+#[test]
+fn a_row_that_is_two_lines_is_refused_and_its_seq_stays_free() {
+    // It was stored: the next open then found half a row, in a log whose append had been acknowledged.
+    for encoding in Encoding::ALL {
+        let dir = tempfile::tempdir().unwrap();
+        let store = FileStore::with_options(dir.path(), options(encoding));
+        let handle = store.create(header("s-1"), None).unwrap();
+        let two_lines = row(1).replacen(',', ",\n", 1);
+        let refused = handle.append(&[row(0).as_bytes(), two_lines.as_bytes()]).unwrap_err();
+        let Error::InvalidRow { index, source } = refused else { panic!("{refused}") };
+        assert_eq!((index, source), (1, RowFault::LineFeed { offset: 20 }));
+        append(&handle, 0..2).unwrap();
+        handle.close().unwrap();
+        let reader = store.open(&Text::from("s-1"), SessionAccess::Read).unwrap();
+        assert_eq!(reader.read(0, 9).unwrap().len(), 2, "{encoding}");
     }
 }

@@ -393,6 +393,14 @@ pub(super) fn text_of<'a>(line: &'a [u8], limits: &Limits) -> Result<&'a str, Ro
     }
 }
 
+/// Succeeds when `row`, which somebody made, is one line. A JSON text may have line feeds between its tokens.
+///
+/// # Errors
+/// [`RowFault::LineFeed`].
+pub fn one_line(row: &[u8]) -> Result<(), RowFault> {
+    memchr::memchr(b'\n', row).map_or(Ok(()), |offset| Err(RowFault::LineFeed { offset }))
+}
+
 /// Succeeds when a line of `len` bytes is within its limit.
 #[inline]
 pub(super) fn check_len(len: usize, limits: &Limits) -> Result<(), RowFault> {

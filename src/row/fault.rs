@@ -31,6 +31,12 @@ pub enum RowFault {
         /// Where the complete row starts.
         row_at: usize,
     },
+    /// A row that is to be written has a line feed between its tokens, so it would not be one line. Readers never meet it.
+    #[error("the row has a line feed at byte {offset}")]
+    LineFeed {
+        /// Where it stands.
+        offset: usize,
+    },
     /// A JSON value that is not an object.
     #[error("the row is not a JSON object")]
     NotObject,
@@ -87,7 +93,8 @@ impl RowFault {
                 DamageKind::UnknownMember
             }
             Self::TooLong { .. } => DamageKind::TooLong,
-            Self::NotObject
+            Self::LineFeed { .. }
+            | Self::NotObject
             | Self::MissingMember(_)
             | Self::Member(_)
             | Self::Provenance(_)

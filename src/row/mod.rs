@@ -25,7 +25,7 @@ mod samples;
 pub use cut::CutFault;
 pub use decode::{DecodeCause, DecodeFault, Evidence, Issue, Recovery, RowDecoder, RowPlace};
 pub use encode::{Draft, NewEvent};
-pub use event::{Check, Event};
+pub use event::{Check, Event, one_line};
 pub use fault::{DamageKind, Member, PackedFault, RangeFault, RowFault, Span};
 pub use header::{Header, HeaderFault, HeaderMember, Seeding};
 pub(crate) use lex::Members as RawMembers;

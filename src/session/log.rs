@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::limits::Limits;
-use crate::row::{Check, Event, RowFault};
+use crate::row::{Check, Event, RowFault, one_line};
 use crate::units::Seq;
 
 /// A log, or a stretch of one, that grows at its end. A clone is a snapshot: it costs a few words, shares the rows, and
@@ -79,8 +79,10 @@ impl Log {
     /// A row that is longer than 2 GiB is [`RowFault::TooLong`] whatever the limits.
     ///
     /// # Errors
-    /// What [`Event::read`] refuses, and [`RowFault::Gap`] or [`RowFault::Repeat`] for a seq that is not the next one.
+    /// [`RowFault::LineFeed`], what [`Event::read`] refuses, and [`RowFault::Gap`] or [`RowFault::Repeat`] for a seq that is
+    /// not the next one.
     pub fn push(&mut self, row: &[u8], check: Check, limits: &Limits) -> Result<(), RowFault> {
+        one_line(row)?;
         let event = Event::read(row, check, limits)?;
         let expected = Seq::new(self.end).unwrap_or(Seq::MAX);
         let got = event.seq();
@@ -346,6 +348,10 @@ mod tests {
         assert_eq!(push(8), Err(RowFault::Gap { expected: seq(7), got: seq(8) }));
         assert_eq!(push(6), Err(RowFault::Repeat { expected: seq(7), got: seq(6) }));
         assert_eq!(push(7), Ok(()));
+        let lines = row(8, 1).replacen(',', ",\n", 1);
+        let two = log.push(lines.as_bytes(), Check::Full, &Limits::DEFAULT);
+        assert_eq!(two, Err(RowFault::LineFeed { offset: 12 }));
+        let mut push = |n| log.push(row(n, 1).as_bytes(), Check::Full, &Limits::DEFAULT);
         assert_eq!(push(7), Err(RowFault::Repeat { expected: seq(8), got: seq(7) }));
         assert_eq!((log.base(), log.end()), (7, 8));
         assert!(log.event(6).is_none());

@@ -2,6 +2,7 @@
 //!
 //! Knows events and their payloads, not files or encodings.
 
+mod checkpoint;
 mod closers;
 mod fingerprint;
 mod fold;
@@ -25,6 +26,7 @@ mod surface;
 mod surface_rules;
 mod trace;
 
+pub use checkpoint::{CheckpointKey, StateMark};
 pub use closers::OpenTurn;
 pub(crate) use fingerprint::{Fingerprint, Fingerprints};
 pub use fold::{FoldFault, Replacement, SurfaceFold, derive_messages, fold_surface};

@@ -23,7 +23,7 @@ use crate::container::LogId;
 use crate::container::disk::{Access, Disk, DiskLock, LockAttempt};
 use crate::error::{Error, Result};
 use crate::json::Text;
-use crate::row::{Check, Header, PhysicalRow};
+use crate::row::{Check, Header, PhysicalRow, one_line};
 use crate::units::Generation;
 
 /// What a handle may do.
@@ -376,7 +376,8 @@ impl FileHandle {
         batch.reserve(rows.iter().map(|row| row.len().saturating_add(1)).sum(), rows.len());
         for (index, line) in rows.iter().enumerate() {
             let limits = &self.shared.options().limits;
-            let row = PhysicalRow::read(line, Generation::CURRENT, Check::Full, limits)
+            let row = one_line(line)
+                .and_then(|()| PhysicalRow::read(line, Generation::CURRENT, Check::Full, limits))
                 .map_err(|source| Error::InvalidRow { index, source })?;
             let expected = batch.next_seq;
             batch.push(&row).map_err(|CheckedFault::Seq { actual }| Error::SeqMismatch {

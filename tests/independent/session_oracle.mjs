@@ -27,7 +27,9 @@ const attempt = (call) => {
 
 const judge = (events) => {
   const surface = attempt(() => session.foldSurface(events))
-  const header = session.foldRequestHeader(events)
+  // Both trust that their events were taken before.
+  const { ok: header } = attempt(() => session.foldRequestHeader(events))
+  const { ok: closers } = attempt(() => session.interruptedTurnClosers(events))
   const live = attempt(() => {
     const made = session.Session.create('s', events)
     return {
@@ -44,7 +46,7 @@ const judge = (events) => {
     surface,
     live,
     header: header === undefined ? null : JSON.stringify(header),
-    closers: session.interruptedTurnClosers(events).map((event) => JSON.stringify(event)),
+    closers: closers?.map((event) => JSON.stringify(event)) ?? null,
   }
 }
 

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use seslog::json::Text;
 use seslog::limits::Limits;
 use seslog::row::{Check, Header, RowFault, Seeding};
-use seslog::session::{Intent, Log, Session, Settings};
+use seslog::session::{AppendFault, EventFault, Intent, Log, Profile, Session, Settings, SurfaceFault};
 use seslog::units::{Generation, UnixMs};
 
 /// Settings with a clock that shows 1000, 1001, 1002, ...
@@ -124,4 +124,37 @@ pub(crate) fn append_row(session: &Session, row: &str) -> Result<(), String> {
     }
     let event_type = event.event_type().to_string_lossy();
     session.append(&event_type, event.data(), intent).map(|_| ()).map_err(|fault| fault.to_string())
+}
+
+pub(crate) fn v2() -> &'static Profile {
+    Profile::current()
+}
+
+pub(crate) fn surface_fault(fault: &AppendFault) -> Option<SurfaceFault> {
+    match fault {
+        AppendFault::Event(EventFault::Surface(fault)) => Some(*fault),
+        _ => None,
+    }
+}
+
+/// Everything that must not change when an append fails.
+pub(crate) fn seen(session: &Session) -> (Vec<String>, Vec<u64>, Vec<String>, u64) {
+    (rows(&session.log()), session.surface(), messages(session), session.replace_generation())
+}
+
+/// Three user messages at 0, 1, 2.
+pub(crate) fn three() -> Arc<Session> {
+    let session = fresh();
+    for id in ["a", "b", "c"] {
+        session.append("user/message", &user(id), Intent::append()).unwrap();
+    }
+    session
+}
+
+/// Why the surface refuses an append, which changes nothing.
+pub(crate) fn refused(session: &Session, event_type: &str, data: &str, intent: Intent<'_>) -> SurfaceFault {
+    let before = seen(session);
+    let fault = session.append(event_type, data, intent).unwrap_err();
+    assert_eq!(seen(session), before);
+    surface_fault(&fault).unwrap_or_else(|| panic!("{fault}"))
 }
