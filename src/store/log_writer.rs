@@ -32,6 +32,7 @@ pub struct LogWriter<'d> {
     out: Vec<u8>,
     written: Written,
     unsynced: u64,
+    sync_bytes: u64,
 }
 
 /// What a [`LogWriter`] published.
@@ -76,7 +77,15 @@ impl<'d> LogWriter<'d> {
         let writer =
             create(encoding, random_log_id()?, &line, created_at.get(), level, &mut out).map_err(invalid)?;
         let written = Written { path: path.to_path_buf(), rows: 0, events: 0, size_bytes: 0 };
-        Ok(Self { draft, writer, batch: Checked::starting_at(0), out, written, unsynced: 0 })
+        Ok(Self {
+            draft,
+            writer,
+            batch: Checked::starting_at(0),
+            out,
+            written,
+            unsynced: 0,
+            sync_bytes: SYNC_BYTES,
+        })
     }
 
     /// Adds a row; the first one has seq 0 and the others follow.
@@ -127,13 +136,12 @@ impl<'d> LogWriter<'d> {
         self.draft.temporary()
     }
 
-    /// Writes what is left and syncs; [`LogWriter::publish`] then only gives the file its name. For a check in between.
+    /// Writes what is left, for a check of the whole under its temporary name. [`LogWriter::publish`] syncs it.
     ///
     /// # Errors
     /// [`Error::Io`].
     pub fn finish(&mut self) -> Result<()> {
-        self.write_end()?;
-        self.draft.file().sync_all().map_err(Error::io(self.draft.temporary(), "syncing"))
+        self.write_end()
     }
 
     /// Writes what is left, syncs, and publishes; then syncs the folders `above` the file's own, innermost first.
@@ -202,7 +210,7 @@ impl<'d> LogWriter<'d> {
         self.unsynced = self.unsynced.saturating_add(self.out.len() as u64);
         self.out.clear();
         self.writer.accept(false);
-        if self.unsynced >= SYNC_BYTES { self.sync() } else { Ok(()) }
+        if self.unsynced >= self.sync_bytes { self.sync() } else { Ok(()) }
     }
 
     fn sync(&mut self) -> Result<()> {
@@ -215,4 +223,90 @@ impl<'d> LogWriter<'d> {
 
 fn invalid(fault: Fault) -> Error {
     Error::InvalidArgument { what: fault.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::ControlFlow;
+    use std::sync::Arc;
+
+    use super::super::log_file::{LogFile, ReadMode};
+    use super::super::scan::{ScanOptions, Verdict, scan};
+    use super::*;
+    use crate::container::disk::fault::{FaultDisk, OpKind};
+    use crate::json::Text;
+    use crate::limits::Limits;
+    use crate::row::{Check, Header};
+    use crate::units::Generation;
+
+    const PATH: &str = "/s/session.v2.jsonl.zst";
+
+    fn writer(disk: &FaultDisk, encoding: Encoding) -> LogWriter<'_> {
+        disk.plant_dir("/s");
+        let mut header = Vec::new();
+        Header::new(Generation::V2, Text::from("s"), UnixMs::new(5)).unwrap().write(&mut header);
+        LogWriter::create(disk, Path::new(PATH), encoding, 3, &header, UnixMs::new(5)).unwrap()
+    }
+
+    /// Rows of 40 KB that do not compress much.
+    fn push(log: &mut LogWriter<'_>, count: u64) {
+        for seq in log.events()..log.events().saturating_add(count) {
+            let mut noise = seq.wrapping_add(1);
+            let mut text = String::new();
+            while text.len() < 40_000 {
+                noise = noise.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+                text.push_str(&format!("{noise:016x}"));
+            }
+            let line = format!("{{\"type\":\"plan/mode\",\"seq\":{seq},\"time\":9,\"data\":\"{text}\"}}");
+            let row = PhysicalRow::read(line.as_bytes(), Generation::V2, Check::Full, &Limits::DEFAULT);
+            log.push(&row.unwrap()).unwrap();
+        }
+    }
+
+    fn tail(disk: &FaultDisk) -> (Verdict, crate::container::Tail) {
+        let disk: Arc<dyn Disk> = Arc::new(disk.clone());
+        let log = LogFile::open(&disk, Path::new(PATH), Limits::DEFAULT, ReadMode::Read).unwrap();
+        let report = scan(&log, ScanOptions::STRICT, &mut |_| Ok(ControlFlow::Continue(()))).unwrap();
+        (report.verdict, report.tail.unwrap())
+    }
+
+    #[test]
+    fn a_draft_is_synced_every_so_many_bytes_and_a_marker_says_that_all_of_it_was() {
+        for encoding in Encoding::ALL {
+            let disk = FaultDisk::new();
+            let mut log = writer(&disk, encoding);
+            log.sync_bytes = 1 << 20;
+            push(&mut log, 100);
+            let written = log.publish(&[]).unwrap();
+            assert_eq!((written.rows, written.events), (100, 100));
+            let syncs = disk.trace().iter().filter(|op| op.kind == OpKind::SyncData).count();
+            assert!((1..6).contains(&syncs), "{encoding}: {syncs}");
+            let (verdict, tail) = tail(&disk);
+            assert_eq!((verdict, tail.len), (Verdict::Sound, written.size_bytes));
+            if encoding == Encoding::Indexed {
+                assert_eq!(tail.durable, tail.len.saturating_sub(64), "all but the marker itself");
+            }
+        }
+    }
+
+    #[test]
+    fn a_short_log_has_no_marker_and_no_sync_of_its_own() {
+        let disk = FaultDisk::new();
+        let mut log = writer(&disk, Encoding::Indexed);
+        push(&mut log, 1);
+        log.finish().unwrap();
+        assert!(!disk.trace().iter().any(|op| op.kind.is_sync()), "until it is published");
+        assert!(log.publish(&[]).is_ok());
+        assert!(!disk.trace().iter().any(|op| op.kind == OpKind::SyncData));
+        assert_eq!(tail(&disk).1.durable, 0);
+    }
+
+    #[test]
+    fn a_writer_that_is_dropped_leaves_nothing() {
+        let disk = FaultDisk::new();
+        let mut log = writer(&disk, Encoding::Indexed);
+        push(&mut log, 3);
+        drop(log);
+        assert_eq!(disk.paths(), [PathBuf::from("/s")]);
+    }
 }

@@ -127,6 +127,14 @@ fn look(image: &FaultDisk, encoding: Encoding, journal: &Journal, what: &str) ->
     let middle = served.len() / 2;
     let two = served.len().min(middle + 2) - middle;
     assert_eq!(read(&reader, middle as u64, two as u64).unwrap(), served[middle..middle + two], "{what}");
+    // Nothing is behind what is served, wherever one begins to read.
+    for behind in [0, 1, 9, 35] {
+        let from = served.len() as u64 + behind;
+        match read(&reader, from, 3) {
+            Err(Error::DamagedTail { .. }) if verdict == Verdict::DamagedTail => {}
+            rows => assert_eq!(rows.unwrap(), [""; 0], "{what}: event {from} of {}", served.len()),
+        }
+    }
     Found { served, verdict: Some(verdict) }
 }
 
