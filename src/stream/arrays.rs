@@ -398,8 +398,8 @@ mod tests {
             "x",
         ];
         for before in ["", "5,", "5,27,", "5,130,"] {
-            // Some blocks, so that it falls on every place of one.
-            for count in 0..=270 / before.len().max(1) {
+            // Two blocks and more, so that it falls on every place of one.
+            for count in 0..=135 / before.len().max(1) {
                 for odd in odd {
                     for after in
                         ["", ",3", ",", ",30,30,30,30,30,30,30,30,30,30,30,30,30,30,30,30,30,30,30,30,30,30"]
@@ -522,8 +522,8 @@ mod tests {
         for before in
             [r#""","#, r#""ab","#, r#""abc","#, r#""a\\","#, r#""a long one that is most of a block","#]
         {
-            // Some blocks, so that it falls on every place of one.
-            for count in 0..=270 / before.len().max(1) {
+            // Two blocks and more, so that it falls on every place of one.
+            for count in 0..=135 / before.len().max(1) {
                 for odd in odd {
                     for after in [
                         "",
