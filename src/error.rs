@@ -146,6 +146,19 @@ pub enum Error {
         /// The row's seq.
         actual: u64,
     },
+    /// An event of a batch is of a type that readers of the log do not know, and they may not pass over it. Nothing of the
+    /// batch was stored: every later open would have been refused. See [`Admission`](crate::session::Admission).
+    #[error(
+        "event {seq} has the type {event_type}, which no reader knows, and it is not marked as ignorable"
+    )]
+    UnknownType {
+        /// Place in the batch, from 0.
+        index: usize,
+        /// The event's seq.
+        seq: u64,
+        /// Its type, printable.
+        event_type: String,
+    },
     /// A log does not stand where its name, its header or its bytes say.
     #[error("{}: {what}", .path.display())]
     IdentityMismatch {
@@ -320,6 +333,9 @@ impl Error {
             &Self::InvalidRow { index, source } => Self::InvalidRow { index, source },
             &Self::SeqMismatch { ref id, expected, index, actual } => {
                 Self::SeqMismatch { id: id.clone(), expected, index, actual }
+            }
+            &Self::UnknownType { index, seq, ref event_type } => {
+                Self::UnknownType { index, seq, event_type: event_type.clone() }
             }
             Self::IdentityMismatch { path, what } => {
                 Self::IdentityMismatch { path: path.clone(), what: what.clone() }

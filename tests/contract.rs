@@ -9,7 +9,6 @@
 //! |---|---|
 //! | 60, first half | a lock file replaced while it is taken is a matter of the real disk: `container::disk::lock` tests it |
 //! | 63 | offsets and lengths are unsigned integers here |
-//! | 80, admission | no append judges types yet: the rule runs as with admission opted out |
 //! | 91 | no memo of parsed logs exists yet |
 //! | 107 | core messages are validated by the restore path of the session layer, which no handle runs yet |
 //! | 111 to 122 | write-behind is not built yet |

@@ -18,12 +18,14 @@ use super::publish::{FOLDERS_SYNCED, create_dirs};
 use super::restore::require_known;
 use super::scan::{Item, Report, ScanOptions, scan_to_writer};
 use super::seam::SessionHandle;
-use super::store::Shared;
+use super::store::{Shared, StoreOptions};
 use crate::container::LogId;
 use crate::container::disk::{Access, Disk, DiskLock, LockAttempt};
 use crate::error::{Error, Result};
+use crate::format::inventory::Inventory;
 use crate::json::Text;
 use crate::row::{Check, Header, PhysicalRow, one_line};
+use crate::session::Admission;
 use crate::units::Generation;
 
 /// What a handle may do.
@@ -285,10 +287,12 @@ impl FileHandle {
     /// Stores rows behind the log, all or none, and with [`Durability::Sync`](super::Durability::Sync) returns when they are on disk.
     ///
     /// Each row is one event of the current generation as JSON text without a newline; the first continues the log's seqs
-    /// and the others follow. Rows are stored byte for byte.
+    /// and the others follow. Rows are stored byte for byte. Their types are known to the generation or the events marked as
+    /// ignorable, unless [`StoreOptions::admission`](super::StoreOptions::admission) lets anything in.
     ///
     /// # Errors
-    /// [`Error::HandleClosed`], [`Error::ReadOnly`], [`Error::InvalidRow`], [`Error::SeqMismatch`]: nothing was stored.
+    /// [`Error::HandleClosed`], [`Error::ReadOnly`], [`Error::InvalidRow`], [`Error::SeqMismatch`], [`Error::UnknownType`]:
+    /// nothing was stored, and the seqs stay free.
     /// [`Error::Foreign`]: another program changed the log; nothing was stored. [`Error::Io`]: nothing is stored, or the
     /// handle is poisoned and every later call says [`Error::Poisoned`].
     pub fn append(&self, rows: &[&[u8]]) -> Result<()> {
@@ -374,8 +378,9 @@ impl FileHandle {
     fn check_rows(&self, next_seq: u64, rows: &[&[u8]]) -> Result<Checked> {
         let mut batch = Checked::starting_at(next_seq);
         batch.reserve(rows.iter().map(|row| row.len().saturating_add(1)).sum(), rows.len());
+        let StoreOptions { limits, admission, .. } = self.shared.options();
+        let vocabulary = (*admission == Admission::Readable).then(|| Inventory::of(Generation::CURRENT));
         for (index, line) in rows.iter().enumerate() {
-            let limits = &self.shared.options().limits;
             let row = one_line(line)
                 .and_then(|()| PhysicalRow::read(line, Generation::CURRENT, Check::Full, limits))
                 .map_err(|source| Error::InvalidRow { index, source })?;
@@ -386,6 +391,10 @@ impl FileHandle {
                 index,
                 actual: actual.get(),
             })?;
+            if let Some(event) = vocabulary.and_then(|vocabulary| vocabulary.unknown_event(&row)) {
+                let (seq, event_type) = (event.seq().get(), printable(&event.event_type().to_text()));
+                return Err(Error::UnknownType { index, seq, event_type });
+            }
         }
         Ok(batch)
     }

@@ -24,6 +24,7 @@ mod snapshot;
 #[expect(clippy::module_inception, reason = "the store is one noun of the seam among several")]
 mod store;
 
+pub use crate::session::Admission;
 pub use append::Durability;
 pub use cancel::{Cancel, CancelReason};
 pub use events::Events;

@@ -30,6 +30,7 @@ use crate::format::catalog::{Classified, classify};
 use crate::json::Text;
 use crate::limits::Limits;
 use crate::row::{Header, Seeding};
+use crate::session::Admission;
 use crate::units::Generation;
 
 /// Settings of a store. They never change what a byte on disk means.
@@ -42,6 +43,8 @@ pub struct StoreOptions {
     pub level: i32,
     /// Whether an append waits for the disk.
     pub durability: Durability,
+    /// Whether an append refuses event types that would keep every later reader from opening the log.
+    pub admission: Admission,
     /// Bounds on what is read.
     pub limits: Limits,
     /// How logs are read.
@@ -54,6 +57,7 @@ impl Default for StoreOptions {
             encoding: Encoding::Indexed,
             level: LEVEL_DEFAULT,
             durability: Durability::Sync,
+            admission: Admission::Readable,
             limits: Limits::DEFAULT,
             read_mode: ReadMode::default(),
         }

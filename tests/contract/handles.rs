@@ -6,10 +6,10 @@ use std::thread;
 use seslog::container::Encoding;
 use seslog::container::disk::fault::{Failure, FileLoss, OpKind};
 use seslog::json::Text;
-use seslog::store::{FileHandle, SessionAccess};
+use seslog::store::{Admission, FileHandle, SessionAccess};
 use seslog::{Error, Result};
 
-use crate::common::sessions::{append, header, read, read_all, row_by, row_of, rows_by};
+use crate::common::sessions::{append, header, options, read, read_all, row_by, row_of, rows_by};
 use crate::seam::{EIO, ENOSPC, Seam, once_per_encoding};
 
 once_per_encoding! {
@@ -33,7 +33,8 @@ once_per_encoding! {
     r077_closing_a_session_that_was_never_written_erases_it,
     r078_a_reader_of_an_erased_session_finds_nothing,
     r079_close_frees_the_session_whatever_fails,
-    r080_an_unknown_event_that_must_be_understood_is_stored_and_then_refused_to_readers,
+    r080_an_unknown_event_that_must_be_understood_is_refused_at_append,
+    r080_without_admission_it_is_stored_and_then_refused_to_readers,
     r081_an_unknown_event_that_may_be_ignored_keeps_its_place,
     r082_payloads_come_back_byte_for_byte,
 }
@@ -456,8 +457,35 @@ fn r079_close_frees_the_session_whatever_fails(seam: &Seam) {
     seam.open("s", SessionAccess::Write).unwrap();
 }
 
-fn r080_an_unknown_event_that_must_be_understood_is_stored_and_then_refused_to_readers(seam: &Seam) {
+fn r080_an_unknown_event_that_must_be_understood_is_refused_at_append(seam: &Seam) {
+    // The choice of seslog: the rule as it is numbered runs with admission opted out, below.
     let handle = created(seam, 1);
+    let before = seam.bytes();
+    let strange = [rows_by("a", 1..3), vec![row_of("vendor/novelty\\u0007", 3, "{}")]].concat();
+    match append(&handle, &strange) {
+        Err(Error::UnknownType { index: 2, seq: 3, event_type }) => {
+            assert_eq!(event_type, "vendor/novelty\\u{7}", "printable");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(
+        (handle.next_seq(), seam.bytes()),
+        (Some(1), before),
+        "nothing was stored, and the seqs are free"
+    );
+    append(&handle, &rows_by("a", 1..3)).unwrap();
+    handle.close().unwrap();
+    // What the generation before this one had is no part of it.
+    let handle = seam.open("s", SessionAccess::Write).unwrap();
+    let retired = append(&handle, &[row_of("assistant/chunk", 3, "{}")]);
+    assert!(matches!(retired, Err(Error::UnknownType { index: 0, seq: 3, .. })), "{retired:?}");
+}
+
+fn r080_without_admission_it_is_stored_and_then_refused_to_readers(seam: &Seam) {
+    let mut options = options(seam.encoding);
+    options.admission = Admission::Anything;
+    let handle = seam.with(options).create(header("s"), None).unwrap();
+    append(&handle, &rows_by("a", 0..1)).unwrap();
     append(&handle, &[row_of("vendor/novelty", 1, "{}")]).unwrap();
     handle.close().unwrap();
     let named = |error: Error| {
