@@ -8,6 +8,8 @@
 
 mod common;
 
+#[path = "contract/broken.rs"]
+mod broken;
 #[path = "contract/damage.rs"]
 mod damage;
 #[path = "contract/handles.rs"]
@@ -54,10 +56,8 @@ fn report_of_files_on_a_disk_that_fails() {
 #[test]
 fn report_of_files_on_the_real_disk() {
     let folder = tempfile::tempdir().unwrap();
-    for encoding in Encoding::ALL {
-        let report = run(&RealFiles::new(folder.path(), encoding));
-        println!("{report}");
-        report.assert_passed();
-        assert!(report.counts().passed >= 40, "{report}");
-    }
+    let report = run(&RealFiles::new(folder.path(), Encoding::Indexed));
+    println!("{report}");
+    report.assert_passed();
+    assert!(report.counts().passed >= 40, "{report}");
 }

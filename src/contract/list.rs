@@ -1,7 +1,7 @@
 //! The rules of the suite by name, once for all who need them, and where the others are tested.
 
 use super::backend::Backend;
-use super::rules::{cancellation, damage, handles, metadata, ownership, visibility};
+use super::rules::{cancellation, consumers, damage, handles, metadata, ownership, visibility};
 use super::stage::Outcome;
 
 /// Calls a macro of this crate with `$args` and every rule of the suite, by the file that it stands in.
@@ -85,6 +85,11 @@ macro_rules! __contract_rules {
                 r104_a_newer_generation_is_refused_with_advice_and_listed
                 r105_header_and_marker_of_a_fork_must_agree
                 r106_a_header_of_another_session_is_refused
+            }
+            consumers {
+                r107_a_malformed_message_makes_no_session
+            }
+            damage {
                 r108_an_open_turn_is_returned_as_it_is
                 r109_refusals_name_what_stores_the_session
             }
@@ -105,6 +110,13 @@ macro_rules! __contract_rules {
             cancellation {
                 r134_a_cancelled_call_fails_with_the_very_reason_and_changes_nothing
                 r134_cancelling_in_the_middle_undoes_no_durable_step
+            }
+            consumers {
+                r136_a_resumed_session_is_owned_and_closed_once
+                r136_a_second_resume_adds_nothing
+                r136_a_resume_that_was_killed_is_resumed
+                r137_a_session_is_published_when_all_of_its_start_is_stored
+                r137_a_start_that_fails_leaves_nothing
             }
         }
     };
@@ -157,13 +169,13 @@ pub(super) const ELSEWHERE: &[(u32, u32, &str)] = &[
     (63, 63, "offsets and lengths are unsigned integers here"),
     (97, 97, FILES),
     (101, 102, FILES),
-    (107, 107, "messages are judged where a session is restored"),
     (110, 110, FILES),
     (111, 122, "write-behind"),
     (125, 125, FILES),
     (131, 131, FILES),
     (133, 133, FILES),
-    (135, 140, LIVE),
+    (135, 135, LIVE),
+    (138, 140, LIVE),
 ];
 
 #[cfg(test)]

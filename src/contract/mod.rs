@@ -74,4 +74,4 @@ mod stage;
 pub use backend::{Backend, Crash, NotOffered, Offered, Settings, Step, Storage, Tear};
 pub use files::{FaultFiles, RealFiles};
 pub use report::{Check, Counts, Report, RuleReport, Status};
-pub use run::{check, names, run};
+pub use run::{check, names, run, run_rule};

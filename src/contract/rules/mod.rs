@@ -3,6 +3,7 @@
 //! Where one of seslog's own choices beats the contract as it was observed, a comment at the rule says which.
 
 pub(super) mod cancellation;
+pub(super) mod consumers;
 pub(super) mod damage;
 pub(super) mod handles;
 pub(super) mod metadata;
