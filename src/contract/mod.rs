@@ -1,0 +1,5 @@
+//! The numbered rules of the seam as code that any backend can run.
+
+mod backend;
+
+pub use backend::{Backend, Crash, NotOffered, Offered, Settings, Step, Storage, Tear};
