@@ -1,5 +1,6 @@
 //! The seam: sessions in a root folder, created, opened, read and appended to.
 
+mod admit;
 mod append;
 mod cancel;
 mod events;
