@@ -66,6 +66,7 @@
 mod backend;
 mod files;
 mod list;
+mod memory;
 mod report;
 mod rules;
 mod run;
@@ -73,5 +74,6 @@ mod stage;
 
 pub use backend::{Backend, Crash, NotOffered, Offered, Settings, Step, Storage, Tear};
 pub use files::{FaultFiles, RealFiles};
+pub use memory::InMemory;
 pub use report::{Check, Counts, Report, RuleReport, Status};
 pub use run::{check, names, run, run_rule};

@@ -1,5 +1,6 @@
 //! The seam: sessions in a root folder, created, opened, read and appended to.
 
+mod admit;
 mod append;
 mod cancel;
 mod events;
@@ -10,6 +11,7 @@ mod lease;
 mod lines;
 mod log_file;
 mod log_writer;
+pub mod memory;
 mod migrate;
 mod publish;
 mod range;
@@ -32,6 +34,7 @@ pub use folder::{Folder, LogName};
 pub use handle::{FileHandle, SessionAccess};
 pub use log_file::{LogFile, ReadMode};
 pub use log_writer::{LogWriter, Written};
+pub use memory::{MemoryHandle, MemoryOptions, MemoryStorage, MemoryStore};
 pub use migrate::{MigrateOptions, Migrated, MigrationOutcome, migrate};
 pub use recover::{Recovered, plan_recovery, recover};
 pub use repair::Repaired;
