@@ -52,13 +52,23 @@ fn indexed(source: &mut dyn Source, limits: Limits, seq: u64) -> Found {
     let Some(last) = last_trailer(source, walk.id())? else { return Ok(None) };
     // Behind that only a walk tells where the log ends. It needs no decompression up to the event.
     let Some(durable) = last.durable(source, walk.id())? else { return Ok(None) };
-    let before = durable.before(source, walk.id(), seq)?;
-    let mut walk = Walk::behind(walk.id(), before.trailer, before.end);
-    let mut found = before;
-    while walk.step(source).is_ok() && walk.previous().next_seq <= seq {
-        found = Hop { trailer: *walk.previous(), end: walk.end() };
+    let mut seq = seq;
+    loop {
+        let before = durable.before(source, walk.id(), seq)?;
+        let mut walk = Walk::behind(walk.id(), before.trailer, before.end);
+        let mut found = before;
+        while walk.step(source).is_ok() && walk.previous().next_seq <= seq {
+            found = Hop { trailer: *walk.previous(), end: walk.end() };
+        }
+        if walk.previous().next_seq > seq {
+            return Ok(Some(Box::new(IndexedReader::behind(walk.id(), found, limits))));
+        }
+        // The log ends at or before `seq`: its last event tells how many there are.
+        match walk.previous().next_seq.checked_sub(1) {
+            Some(last) if last > 0 => seq = last,
+            _ => return Ok(None),
+        }
     }
-    Ok(Some(Box::new(IndexedReader::behind(walk.id(), found, limits))))
 }
 
 fn framed(

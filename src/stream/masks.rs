@@ -1,8 +1,7 @@
 //! 64 bytes of text at a time as bit masks: bit `i` says something about byte `i`.
 //!
 //! A fragment of a stream is some five bytes long. Code that looks at one fragment after the other spends its time on
-//! mispredicted branches; masks find all quotes of a block at once. Everything is inlined by order, so that `arrays` can
-//! have it compiled for wider processors as well.
+//! mispredicted branches; masks find all quotes of a block at once.
 
 use wide::u8x16;
 
@@ -15,7 +14,7 @@ pub(super) struct Block([u8x16; 4]);
 
 impl Block {
     /// The bytes of `text` from `at` on; `pad` stands for those after its end.
-    #[inline(always)]
+    #[inline]
     pub(super) fn load(text: &[u8], at: usize, pad: u8) -> Self {
         let rest = text.get(at..).unwrap_or_default();
         match rest.first_chunk::<BLOCK>() {
@@ -25,7 +24,7 @@ impl Block {
     }
 
     /// 64 times `byte`.
-    #[inline(always)]
+    #[inline]
     pub(super) fn splat(byte: u8) -> Self {
         Self([u8x16::splat(byte); 4])
     }
@@ -39,7 +38,7 @@ impl Block {
         Self::new(&bytes)
     }
 
-    #[inline(always)]
+    #[inline]
     fn new(bytes: &[u8; BLOCK]) -> Self {
         let lane = |from: usize| {
             u8x16::new(
@@ -50,21 +49,21 @@ impl Block {
     }
 
     /// Which bytes are `byte`.
-    #[inline(always)]
+    #[inline]
     pub(super) fn eq(self, byte: u8) -> u64 {
         let byte = u8x16::splat(byte);
         self.mask(|lane| lane.simd_eq(byte))
     }
 
     /// Which bytes are at most `byte`.
-    #[inline(always)]
+    #[inline]
     pub(super) fn at_most(self, byte: u8) -> u64 {
         let byte = u8x16::splat(byte);
         self.mask(|lane| lane.min(byte).simd_eq(lane))
     }
 
     /// The bytes at the same places of both blocks, the smaller ones.
-    #[inline(always)]
+    #[inline]
     pub(super) fn min(self, other: Self) -> Self {
         let [a, b, c, d] = self.0;
         let [e, f, g, h] = other.0;
@@ -72,13 +71,13 @@ impl Block {
     }
 
     /// Which bytes are decimal digits.
-    #[inline(always)]
+    #[inline]
     pub(super) fn digits(self) -> u64 {
         self.values().at_most(9)
     }
 
     /// Every byte minus `b'0'`, wrapping: what a digit stands for.
-    #[inline(always)]
+    #[inline]
     #[expect(clippy::arithmetic_side_effects, reason = "lanes wrap")]
     fn values(self) -> Self {
         let zero = u8x16::splat(b'0');
@@ -87,7 +86,7 @@ impl Block {
 
     /// Byte `i` is the number that a digit at `i` ends, `tens` holding the bytes one earlier in the text. Right for
     /// numbers of one or two digits that follow something other than a digit. One byte more stands for no number.
-    #[inline(always)]
+    #[inline]
     #[expect(clippy::arithmetic_side_effects, reason = "lanes wrap")]
     pub(super) fn two_digit_numbers(self, tens: Self) -> [u8; BLOCK + 1] {
         let nine = u8x16::splat(9);
@@ -102,7 +101,7 @@ impl Block {
         numbers
     }
 
-    #[inline(always)]
+    #[inline]
     fn mask(self, test: impl Fn(u8x16) -> u8x16) -> u64 {
         let [a, b, c, d] = self.0.map(|lane| u64::from(test(lane).to_bitmask()));
         a | b << 16 | c << 32 | d << 48
@@ -110,7 +109,7 @@ impl Block {
 }
 
 /// Bit `i` is the parity of the bits up to and including `i`.
-#[inline(always)]
+#[inline]
 pub(super) fn prefix_xor(mut bits: u64) -> u64 {
     for shift in [1, 2, 4, 8, 16, 32] {
         bits ^= bits << shift;
@@ -119,7 +118,7 @@ pub(super) fn prefix_xor(mut bits: u64) -> u64 {
 }
 
 /// All bits below the lowest set bit of `bits`; all of them when none is set.
-#[inline(always)]
+#[inline]
 pub(super) fn below_first(bits: u64) -> u64 {
     !bits & bits.wrapping_sub(1)
 }
@@ -145,7 +144,7 @@ pub(super) struct Split {
 }
 
 impl Strings {
-    #[inline(always)]
+    #[inline]
     pub(super) fn next(&mut self, quote: u64, backslash: u64) -> Split {
         let escaped = self.escaped(backslash);
         let quote = quote & !escaped;
@@ -156,7 +155,7 @@ impl Strings {
 
     /// In a run of backslashes every second one is escaped, and so is what follows a run of odd length. Adding at the
     /// start of each run lets the carry find its end, as simdjson does it.
-    #[inline(always)]
+    #[inline]
     fn escaped(&mut self, backslash: u64) -> u64 {
         const ODD: u64 = 0xaaaa_aaaa_aaaa_aaaa;
         let starts = backslash & !self.escape;

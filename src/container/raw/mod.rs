@@ -1,5 +1,5 @@
-//! The only module with `unsafe`: read-only maps, the guard that keeps them from killing the host, one file lock that no
-//! safe crate offers, and the call into code for processors that have more instructions.
+//! The only module with `unsafe`: read-only maps, the guard that keeps them from killing the host, and one file lock
+//! that no safe crate offers.
 //!
 //! What makes it sound, as a whole:
 //!
@@ -11,10 +11,8 @@
 //!   through `OsDisk::without_maps`.
 //! - Checksums are compared over bytes that were read, and nothing that decides memory safety (UTF-8 without a check,
 //!   a length used without a bound) may rest on an earlier look at mapped bytes.
-//! - [`wide`] asks the processor before it runs code that needs more than the build's baseline.
 
 pub(crate) mod guard;
 pub(crate) mod map;
 pub(crate) mod ofd;
 pub(crate) mod pod;
-pub(crate) mod wide;
