@@ -1,6 +1,7 @@
-//! The numbered rules of the seam's contract, over the file store in each of its encodings.
+//! The numbered rules of the seam's contract, over the file store in each of its encodings and over the memory store.
 //!
-//! `seslog::contract` holds the rules that any backend is asked; here each is a test for each encoding, on a disk that fails.
+//! `seslog::contract` holds the rules that any backend is asked; here each is a test for each of
+//! them: files on a disk that fails, and memory.
 //! What only files can keep or break stands in `contract/`: a rule there is a function over a [`seam::Seam`], a disk that can
 //! lose power, lose its processes and refuse calls, and the store on it.
 //!
@@ -24,7 +25,7 @@ mod seam;
 mod visibility;
 
 use seslog::container::Encoding;
-use seslog::contract::{FaultFiles, RealFiles, run};
+use seslog::contract::{FaultFiles, InMemory, RealFiles, run};
 
 mod indexed {
     use super::*;
@@ -39,6 +40,19 @@ mod zstd {
 mod plain {
     use super::*;
     seslog::contract_tests!(FaultFiles::new(Encoding::Plain));
+}
+
+mod memory {
+    use super::*;
+    seslog::contract_tests!(InMemory);
+}
+
+#[test]
+fn report_of_memory() {
+    let report = run(&InMemory);
+    println!("{report}");
+    report.assert_passed();
+    assert_eq!(report.counts().not_applicable, 0, "{report}");
 }
 
 #[test]

@@ -8,28 +8,15 @@ use std::path::{Path, PathBuf};
 const LAST: u32 = 140;
 
 /// The fewest that are to be covered.
-const COVERED_MIN: usize = 121;
+const COVERED_MIN: usize = 125;
 
 /// Why a rule has no test of its number. One that has a test may not stand here.
 const UNCOVERED: &[(u32, &str)] = &[
     (2, "values come as JSON text: no property of an input can be read twice"),
     (28, "`system/message` is of generation 3, which is not the current one"),
     (63, "offsets and lengths are unsigned integers: none is negative or fractional"),
-    (111, "write-behind"),
-    (112, "write-behind"),
-    (113, "write-behind"),
-    (114, "write-behind"),
-    (115, "write-behind"),
-    (116, "write-behind"),
-    (117, "write-behind"),
-    (118, "write-behind"),
-    (119, "write-behind"),
-    (120, "write-behind"),
-    (121, "write-behind"),
-    (122, "write-behind"),
     (135, "an observation cache belongs to live reading"),
     (138, "a projection cache belongs to live reading"),
-    (139, "checkpoints flush what is written behind"),
     (140, "export for requests and the blank probe belong to live reading"),
 ];
 

@@ -71,6 +71,7 @@ mod report;
 mod rules;
 mod run;
 mod stage;
+mod watched;
 
 pub use backend::{Backend, Crash, NotOffered, Offered, Settings, Step, Storage, Tear};
 pub use files::{FaultFiles, RealFiles};

@@ -9,3 +9,4 @@ pub(super) mod handles;
 pub(super) mod metadata;
 pub(super) mod ownership;
 pub(super) mod visibility;
+pub(super) mod write_behind;
