@@ -20,6 +20,7 @@ mod quick;
 )]
 pub(crate) mod raw;
 mod read;
+mod resume;
 mod seek;
 mod source;
 #[doc(hidden)]
@@ -39,6 +40,7 @@ pub(crate) use probe::sealed_count;
 pub use probe::{Last, Probe, header_line, probe};
 pub use quick::{Skim, skim};
 pub use read::{Block, BlockReader, Counted, Skipped, reader};
+pub(crate) use resume::resume;
 pub use source::{FileSource, Source};
 pub use tail::{Tail, TailState};
 pub use trailer::{LogId, TRAILER_LEN};
