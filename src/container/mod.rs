@@ -30,6 +30,16 @@ mod trailer;
 mod write;
 mod zstd;
 
+/// What the bodies of the fuzz targets look at piece by piece.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod parts {
+    pub(crate) use super::crc::crc32;
+    pub(crate) use super::indexed::{Walk, WalkStop, last_trailer};
+    pub(crate) use super::seek::jump;
+    pub(crate) use super::trailer::{SKIPPABLE_HEADER, Trailer};
+    pub(crate) use super::zstd::{Decoder, Encoder};
+}
+
 pub use batch::{Batch, RowMark};
 pub use encoding::{Detected, Encoding, UnknownEncoding, detect};
 pub use fault::{Fault, ReadError};
