@@ -98,25 +98,41 @@ impl From<Verdict> for State {
 
 /// An opaque token that changes whenever a log does. Comparable for one session in one root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Revision(Stamp);
+pub struct Revision(Token);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Token {
+    File(Stamp),
+    Memory { storage: u64, change: u64 },
+}
 
 impl Revision {
     /// The revision of a file that `stamp` describes.
     #[must_use]
     pub const fn of(stamp: &Stamp) -> Self {
-        Self(*stamp)
+        Self(Token::File(*stamp))
+    }
+
+    /// The revision that change `change` of a storage in memory made.
+    pub(crate) const fn in_memory(storage: u64, change: u64) -> Self {
+        Self(Token::Memory { storage, change })
     }
 }
 
 impl fmt::Display for Revision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Stamp { device, inode, size, modified_ns, changed_ns, .. } = self.0;
-        write!(f, "{device}:{inode}:{size}:{modified_ns}:{changed_ns}")
+        match self.0 {
+            Token::File(Stamp { device, inode, size, modified_ns, changed_ns, .. }) => {
+                write!(f, "{device}:{inode}:{size}:{modified_ns}:{changed_ns}")
+            }
+            Token::Memory { storage, change } => write!(f, "memory:{storage}:{change}"),
+        }
     }
 }
 
 impl Snapshot {
-    fn empty(path: &Path) -> Self {
+    /// A snapshot that says nothing but where the log would be.
+    pub(crate) fn empty(path: &Path) -> Self {
         Self {
             header: None,
             path: path.to_path_buf(),

@@ -10,6 +10,7 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
+use super::admit::check_new;
 use super::append::Durability;
 use super::cancel::Cancel;
 use super::events::Events;
@@ -131,21 +132,9 @@ impl FileStore {
     /// [`Error::InvalidArgument`] for a header that this store cannot hold; [`Error::AlreadyExists`] for an id that is
     /// stored anywhere in the root, pending, or being created.
     pub fn create(&self, header: Header, inherited: Option<u64>) -> Result<Arc<FileHandle>> {
-        let invalid = |what: &str| Err(Error::InvalidArgument { what: what.to_owned() });
-        if header.generation() != Generation::CURRENT {
-            return invalid("new sessions are of the current generation");
-        }
-        let inherited = match (header.seeding(), inherited) {
-            (Seeding::Unseeded, None | Some(0)) => 0,
-            (Seeding::Unseeded, Some(_)) => {
-                return invalid("a session that is not seeded inherits no events");
-            }
-            (_, Some(cut)) => cut,
-            (_, None) => return invalid("a seeded session needs the number of its inherited events"),
-        };
-        let Some(folder) = session_path(&self.shared.root, header.cwd(), header.id()) else {
-            return invalid("no folder can be named after an empty id or an empty working directory");
-        };
+        let inherited = check_new(&header, inherited)?;
+        let folder = session_path(&self.shared.root, header.cwd(), header.id())
+            .expect("folders can be named after a header that was checked");
         let exists = || Error::AlreadyExists { id: printable(header.id()) };
         // Looked for under the claim: another creator may have stored the session and closed it a moment before.
         let claim = self.shared.claims.take(header.id(), None).ok_or_else(exists)?;
