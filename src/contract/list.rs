@@ -1,7 +1,7 @@
 //! The rules of the suite by name, once for all who need them, and where the others are tested.
 
 use super::backend::Backend;
-use super::rules::{cancellation, damage, handles, metadata, ownership, visibility};
+use super::rules::{cancellation, consumers, damage, handles, metadata, ownership, visibility, write_behind};
 use super::stage::Outcome;
 
 /// Calls a macro of this crate with `$args` and every rule of the suite, by the file that it stands in.
@@ -85,8 +85,28 @@ macro_rules! __contract_rules {
                 r104_a_newer_generation_is_refused_with_advice_and_listed
                 r105_header_and_marker_of_a_fork_must_agree
                 r106_a_header_of_another_session_is_refused
+            }
+            consumers {
+                r107_a_malformed_message_makes_no_session
+            }
+            damage {
                 r108_an_open_turn_is_returned_as_it_is
                 r109_refusals_name_what_stores_the_session
+            }
+            write_behind {
+                r111_a_window_is_stored_at_its_end_and_not_a_tick_before
+                r112_later_events_do_not_extend_a_window
+                r113_events_during_a_drain_are_the_next_batch_of_it
+                r114_without_a_write_handle_nothing_is_stored_and_a_flush_succeeds
+                r115_a_session_flush_drains_at_once_and_stores_a_session
+                r116_a_failed_drain_is_told_once_keeps_everything_and_pauses
+                r117_a_flush_after_a_failure_stores_everything_once
+                r117_so_it_does_after_a_failure_of_the_storage
+                r118_a_service_flush_flushes_every_handle_and_gathers_what_fails
+                r119_a_session_that_leaves_is_drained_and_closed
+                r120_events_that_come_while_close_waits_are_stored_before_it_resolves
+                r121_closing_the_instance_stores_everything_and_closes_every_handle
+                r122_a_new_handle_gets_the_later_events_and_none_twice
             }
             metadata {
                 r123_stat_list_and_a_reader_agree
@@ -105,6 +125,17 @@ macro_rules! __contract_rules {
             cancellation {
                 r134_a_cancelled_call_fails_with_the_very_reason_and_changes_nothing
                 r134_cancelling_in_the_middle_undoes_no_durable_step
+            }
+            consumers {
+                r136_a_resumed_session_is_owned_and_closed_once
+                r136_a_second_resume_adds_nothing
+                r136_a_resume_that_was_killed_is_resumed
+                r137_a_session_is_published_when_all_of_its_start_is_stored
+                r137_a_start_that_fails_leaves_nothing
+            }
+            write_behind {
+                r139_a_failed_checkpoint_keeps_the_model_and_the_tool_from_running
+                r139_after_a_crash_past_a_checkpoint_the_call_is_in_the_log
             }
         }
     };
@@ -157,13 +188,13 @@ pub(super) const ELSEWHERE: &[(u32, u32, &str)] = &[
     (63, 63, "offsets and lengths are unsigned integers here"),
     (97, 97, FILES),
     (101, 102, FILES),
-    (107, 107, "messages are judged where a session is restored"),
     (110, 110, FILES),
-    (111, 122, "write-behind"),
     (125, 125, FILES),
     (131, 131, FILES),
     (133, 133, FILES),
-    (135, 140, LIVE),
+    (135, 135, LIVE),
+    (138, 138, LIVE),
+    (140, 140, LIVE),
 ];
 
 #[cfg(test)]

@@ -71,9 +71,10 @@ mod report;
 mod rules;
 mod run;
 mod stage;
+mod watched;
 
 pub use backend::{Backend, Crash, NotOffered, Offered, Settings, Step, Storage, Tear};
 pub use files::{FaultFiles, RealFiles};
 pub use memory::InMemory;
 pub use report::{Check, Counts, Report, RuleReport, Status};
-pub use run::{check, names, run};
+pub use run::{check, names, run, run_rule};

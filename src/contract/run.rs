@@ -14,20 +14,22 @@ use super::report::{Check, Report, RuleReport, Status};
 /// backend that blocks for ever blocks the suite.
 #[must_use]
 pub fn run(backend: &dyn Backend) -> Report {
-    let rules = (1..=LAST).map(|number| {
-        let checks: Vec<Check> = RULES
-            .iter()
-            .filter(|rule| rule.number() == number)
-            .map(|rule| Check { name: rule.name, words: rule.words(), status: status(*rule, backend) })
-            .collect();
-        if checks.is_empty() {
-            let reason = ELSEWHERE.iter().find(|(first, last, _)| (*first..=*last).contains(&number));
-            RuleReport::elsewhere(number, reason.map_or("", |(_, _, reason)| reason))
-        } else {
-            RuleReport::checked(number, checks)
-        }
-    });
-    Report::new(backend.name(), rules.collect())
+    Report::new(backend.name(), (1..=LAST).map(|number| run_rule(number, backend)).collect())
+}
+
+/// Runs the functions of one rule, by its number in the contract.
+#[must_use]
+pub fn run_rule(number: u32, backend: &dyn Backend) -> RuleReport {
+    let functions = RULES.iter().filter(|rule| rule.number() == number);
+    let checks: Vec<Check> = functions
+        .map(|rule| Check { name: rule.name, words: rule.words(), status: status(*rule, backend) })
+        .collect();
+    if checks.is_empty() {
+        let reason = ELSEWHERE.iter().find(|(first, last, _)| (*first..=*last).contains(&number));
+        RuleReport::elsewhere(number, reason.map_or("no rule has that number", |(_, _, reason)| reason))
+    } else {
+        RuleReport::checked(number, checks)
+    }
 }
 
 /// Runs one function of the suite by its name, as [`contract_tests!`](crate::contract_tests) does. Returns why it does not

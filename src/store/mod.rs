@@ -2,7 +2,9 @@
 
 mod admit;
 mod append;
+mod behind;
 mod cancel;
+mod checkpoint;
 mod events;
 mod folder;
 mod handle;
@@ -25,10 +27,15 @@ mod seam;
 mod snapshot;
 #[expect(clippy::module_inception, reason = "the store is one noun of the seam among several")]
 mod store;
+mod sync;
 
 pub use crate::session::Admission;
 pub use append::Durability;
+pub use behind::{
+    BehindOptions, BehindReport, Clock, Following, ManualClock, Routed, SystemClock, WINDOW, WriteBehind,
+};
 pub use cancel::{Cancel, CancelReason};
+pub use checkpoint::{Checkpoints, DoNotBeginTurn, DoNotCallModel, DoNotRunTool, FailTurn};
 pub use events::Events;
 pub use folder::{Folder, LogName};
 pub use handle::{FileHandle, SessionAccess};

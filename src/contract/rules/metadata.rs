@@ -141,7 +141,7 @@ pub(crate) fn r129_a_session_that_is_stored_during_a_list_is_never_missing(backe
     let stage = Stage::new(backend);
     stage.store("other", &[rows_by("a", 0..1)]);
     let store = stage.instance();
-    for round in 0..50 {
+    for round in 0..20 {
         let id = format!("round-{round}");
         let handle = create(&store, &id);
         let start = Barrier::new(2);
@@ -180,7 +180,7 @@ pub(crate) fn r130_what_vanished_is_none_and_not_listed_as_sound(backend: &dyn B
 }
 
 pub(crate) fn r130_what_vanishes_during_a_look_is_no_fault(backend: &dyn Backend) -> Outcome {
-    for round in 0..30 {
+    for round in 0..10 {
         let stage = Stage::new(backend);
         stage.store("s", &[rows_by("a", 0..1)]);
         stage.store("t", &[rows_by("a", 0..1)]);
@@ -189,7 +189,7 @@ pub(crate) fn r130_what_vanishes_during_a_look_is_no_fault(backend: &dyn Backend
         let removed = thread::scope(|scope| {
             let removing = scope.spawn(|| {
                 start.wait();
-                for _ in 0..round * 4 {
+                for _ in 0..round * 12 {
                     thread::yield_now();
                 }
                 stage.storage().remove(&Text::from("s"))

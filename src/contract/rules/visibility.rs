@@ -151,7 +151,7 @@ pub(crate) fn r089_a_write_handle_reads_what_was_stored_before_its_first_append(
 }
 
 pub(crate) fn r090_a_read_beside_appends_is_a_prefix_and_ends(backend: &dyn Backend) -> Outcome {
-    const EVENTS: u64 = 300;
+    const EVENTS: u64 = 150;
     let stage = Stage::new(backend);
     stage.store_small(2);
     let writer = stage.writer("s");
