@@ -43,14 +43,13 @@ impl Storage for MemoryStorage {
 
     fn artifact(&self, id: &Text) -> Offered<Option<Vec<u8>>> {
         Ok(self.raw(id).map(|raw| {
-            let committed = format!("{} rows, {} committed\n", raw.rows.len(), raw.committed);
-            let mut dump = [committed.as_bytes(), &raw.header, b"\n"].concat();
+            let mut text = [&*raw.header, b"\n"].concat();
             for row in &raw.rows {
-                dump.extend_from_slice(row);
-                dump.push(b'\n');
+                text.extend_from_slice(row);
+                text.push(b'\n');
             }
-            dump.extend_from_slice(&raw.fragment);
-            dump
+            text.extend_from_slice(&raw.fragment);
+            text
         }))
     }
 

@@ -102,14 +102,14 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
             .prop_map(|(instance, id, kind)| Step::Create { instance, id, kind }),
         8 => (instance.clone(), id.clone(), any::<bool>())
             .prop_map(|(instance, id, writes)| Step::Open { instance, id, writes }),
-        14 => (handle.clone(), 0..24_u8, 1..4_u8)
+        14 => (handle, 0..24_u8, 1..4_u8)
             .prop_map(|(handle, kind, events)| Step::Append { handle, kind, events }),
-        6 => (handle.clone(), 0..12_u8, 0..8_u8)
+        6 => (handle, 0..12_u8, 0..8_u8)
             .prop_map(|(handle, from, length)| Step::Read { handle, from, length }),
-        4 => handle.clone().prop_map(|handle| Step::ReadAll { handle }),
-        3 => handle.clone().prop_map(|handle| Step::Flush { handle }),
-        5 => handle.clone().prop_map(|handle| Step::Close { handle }),
-        2 => handle.clone().prop_map(|handle| Step::Drop { handle }),
+        4 => handle.prop_map(|handle| Step::ReadAll { handle }),
+        3 => handle.prop_map(|handle| Step::Flush { handle }),
+        5 => handle.prop_map(|handle| Step::Close { handle }),
+        2 => handle.prop_map(|handle| Step::Drop { handle }),
         2 => Just(Step::Look),
         1 => instance.clone().prop_map(|instance| Step::FlushInstance { instance }),
         1 => instance.clone().prop_map(|instance| Step::CloseInstance { instance }),

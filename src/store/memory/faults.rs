@@ -1,6 +1,7 @@
 //! What a test may do to a storage behind the backs of its instances.
 
 use std::io;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::hooks::Step;
@@ -15,6 +16,9 @@ use crate::units::Generation;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RawLog {
+    /// The generation that its name states, if it were a file. `None` for that of its header, if this build knows it, else the
+    /// current one.
+    pub generation: Option<Generation>,
     /// The header line without its newline.
     pub header: Vec<u8>,
     /// The whole lines behind it, without their newlines.
@@ -30,16 +34,19 @@ impl RawLog {
     #[must_use]
     pub fn new(header: &[u8], rows: &[&[u8]]) -> Self {
         let rows: Vec<Vec<u8>> = rows.iter().map(|row| row.to_vec()).collect();
-        Self { header: header.to_vec(), committed: rows.len(), rows, fragment: Vec::new() }
+        let (generation, committed, fragment) = (None, rows.len(), Vec::new());
+        Self { generation, header: header.to_vec(), committed, rows, fragment }
     }
 
     fn of(log: &Log) -> Self {
         let mut rows = Vec::with_capacity(log.lines);
         log.rows.each(0, log.lines, &mut |line| {
             rows.push(line.to_vec());
-            std::ops::ControlFlow::Continue(())
+            ControlFlow::Continue(())
         });
-        Self { header: log.header.to_vec(), rows, committed: log.committed, fragment: log.fragment.to_vec() }
+        let (generation, committed) = (Some(log.generation), log.committed);
+        let (header, fragment) = (log.header.to_vec(), log.fragment.to_vec());
+        Self { generation, header, rows, committed, fragment }
     }
 }
 
@@ -52,8 +59,6 @@ impl MemoryStorage {
     }
 
     /// Puts `raw` in the place of all that is stored of a session, whoever has it open. Nothing is checked.
-    ///
-    /// It stands as the generation that its header names, as if its file had that name; else as the current one.
     pub fn plant(&self, id: &Text, raw: &RawLog) {
         self.place(id, raw, true);
     }
@@ -143,7 +148,8 @@ impl MemoryStorage {
         let lines: Vec<&[u8]> = raw.rows.iter().map(Vec::as_slice).collect();
         let rows = Rows::of_lines(&lines);
         let bytes = rows.bytes();
-        let generation = stated_generation(&raw.header).unwrap_or(Generation::CURRENT);
+        let stated = || stated_generation(&raw.header).filter(|generation| generation.is_supported());
+        let generation = raw.generation.or_else(stated).unwrap_or(Generation::CURRENT);
         let mut log = Log::whole(generation, raw.header.clone(), rows, lines.len(), bytes);
         log.committed = raw.committed.min(lines.len());
         log.fragment = raw.fragment.as_slice().into();

@@ -42,8 +42,8 @@ pub struct MemoryOptions {
 /// in them and in snapshots are names: no such file exists. Snapshots have no encoding and no project, and
 /// [`Snapshot::size_bytes`] is the length of the log as text: its header, its rows and their newlines.
 ///
-/// Time and memory of a call grow with the rows it takes or gives, not with the log, but for three that read a whole log and remember the
-/// outcome until it changes: opening it for writing, reading all of it, and reading one of an older generation.
+/// Time and memory of a call grow with the rows that it takes or gives, not with the log, but for three that read a whole log
+/// and remember the outcome until it changes: opening it for writing, reading all of it, and reading one of an older generation.
 #[derive(Clone, Debug)]
 pub struct MemoryStore {
     instance: Arc<Instance>,
@@ -238,8 +238,8 @@ impl MemoryStore {
         Error::aggregate(failures.collect()).map_or(Ok(()), Err)
     }
 
-    /// Ends this instance as a crash of its process and its machine would: what it owned is free at once, sessions that it had not stored are
-    /// gone, and so is everything that it had accepted and not flushed. Other instances go on.
+    /// Ends this instance as a crash of its process and its machine would: what it owned is free at once, sessions that it
+    /// had not stored are gone, and so is everything that it had accepted and not flushed. Other instances go on.
     ///
     /// From then on its handles are closed, and the instance refuses every call.
     pub fn crash(&self) {
