@@ -79,6 +79,11 @@ fn damage_is_found_where_it_is_read_and_by_whoever_writes() {
     assert_eq!(read(&reader, 0, 2).unwrap(), rows_by("a", 0..2));
     assert!(matches!(read(&reader, 1, 2), Err(Error::DamagedTail { intact: 2, .. })));
     assert!(matches!(store.open(&id("s"), SessionAccess::Write), Err(Error::DamagedTail { intact: 2, .. })));
+    // A number that is not its own is damage too.
+    raw.rows[2] = row_by("a", 3, 24).into_bytes();
+    storage.plant(&id("s"), &raw);
+    assert!(matches!(read(&reader, 1, 2), Err(Error::DamagedTail { intact: 2, .. })));
+    assert_eq!(read(&reader, 3, 2).unwrap(), rows_by("a", 3..5));
     raw.rows.push(row_of("turn/end", 5, "{\"turn\":1,\"reason\":{\"kind\":\"completed\"}}").into_bytes());
     raw.committed += 1;
     storage.plant(&id("s"), &raw);
