@@ -51,6 +51,7 @@ macro_rules! __contract_rules {
                 r074_without_a_flush_a_crash_leaves_a_prefix
                 r075_after_close_everything_is_refused_before_its_arguments
                 r075_every_caller_of_close_hears_the_one_failure
+                r075_a_second_close_frees_nothing
                 r076_close_lets_the_running_operation_finish_and_refuses_the_queued
                 r077_closing_a_session_that_was_never_written_erases_it
                 r078_a_reader_of_an_erased_session_finds_nothing

@@ -31,6 +31,7 @@ mod store;
 mod sync;
 
 pub use crate::session::Admission;
+pub use admit::{check_batch, check_new};
 pub use append::Durability;
 pub use behind::{
     BehindOptions, BehindReport, Clock, Following, ManualClock, Routed, SystemClock, WINDOW, WriteBehind,

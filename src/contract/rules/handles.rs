@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use crate::contract::backend::{Backend, Crash, Settings, Step};
 use crate::contract::stage::{
-    Handle, Instance, Outcome, Stage, append, create, flush, list, never, open, open_and_read, read,
-    read_all, row_by, row_of, rows_by, stat,
+    Handle, Instance, Outcome, Stage, append, create, flush, is_owned, list, never, open, open_and_read,
+    read, read_all, row_by, row_of, rows_by, stat,
 };
 use crate::error::{Error, Result};
 use crate::store::SessionAccess::{Read, Write};
@@ -386,6 +386,25 @@ pub(crate) fn r075_every_caller_of_close_hears_the_one_failure(backend: &dyn Bac
     });
     for end in ends.into_iter().chain([handle.close()]) {
         assert!(matches!(end, Err(Error::Io { .. })), "{end:?}");
+    }
+    Ok(())
+}
+
+pub(crate) fn r075_a_second_close_frees_nothing(backend: &dyn Backend) -> Outcome {
+    let stage = Stage::new(backend);
+    let store = stage.instance();
+    for stores in [false, true] {
+        let id = format!("stored-{stores}");
+        let first = create(&store, &id);
+        if stores {
+            flush(&first).unwrap();
+        }
+        first.close().unwrap();
+        let _second = if stores { open(&store, &id, Write).unwrap() } else { create(&store, &id) };
+        first.close().unwrap();
+        drop(first);
+        let third = open(&store, &id, Write);
+        assert!(is_owned(&third), "{third:?}");
     }
     Ok(())
 }
