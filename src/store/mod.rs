@@ -1,5 +1,7 @@
 //! The seam: sessions in a root folder, created, opened, read and appended to.
 
+#[cfg(feature = "tokio")]
+pub mod aio;
 mod append;
 mod cancel;
 mod events;
