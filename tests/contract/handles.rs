@@ -20,6 +20,7 @@ once_per_encoding! {
     r067_an_empty_batch_changes_nothing,
     r068_append_and_flush_on_a_read_handle_are_refused,
     r069_appends_of_several_threads_are_each_stored_whole,
+    r069_an_append_that_waits_goes_before_one_that_is_called_later,
     r070_a_batch_whose_write_failed_can_be_appended_again,
     r070_a_batch_whose_sync_failed_can_be_appended_after_reopening,
     r071_after_a_failed_write_or_sync_the_log_has_its_bytes_back,
@@ -167,6 +168,24 @@ fn r069_appends_of_several_threads_are_each_stored_whole(seam: &Seam) {
     let expected: Vec<String> = stored.iter().flat_map(|&(next, by)| rows_by(by, next..next + 3)).collect();
     assert_eq!(expected.len(), 120);
     assert_eq!(read_all(&handle).unwrap(), expected);
+}
+
+fn r069_an_append_that_waits_goes_before_one_that_is_called_later(seam: &Seam) {
+    let handle = created(seam, 1);
+    for round in 0..5 {
+        let next = handle.next_seq().unwrap();
+        let (inside, (sent, threads)) = (Arc::clone(&handle), std::sync::mpsc::channel());
+        // While this thread is in the middle of an append, another one calls the next.
+        seam.disk.before(seam.disk.ops() + 1, move |_| {
+            let waiting = thread::spawn(move || append(&inside, &rows_by("waiting", next + 1..next + 2)));
+            thread::sleep(std::time::Duration::from_millis(20));
+            sent.send(waiting).unwrap();
+        });
+        append(&handle, &rows_by("running", next..next + 1)).unwrap();
+        append(&handle, &rows_by("later", next + 2..next + 3))
+            .unwrap_or_else(|error| panic!("round {round}: {error}"));
+        threads.recv().unwrap().join().unwrap().unwrap();
+    }
 }
 
 fn r070_a_batch_whose_write_failed_can_be_appended_again(seam: &Seam) {
