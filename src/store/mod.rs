@@ -1,6 +1,8 @@
 //! The seam: sessions in a root folder, created, opened, read and appended to.
 
 mod admit;
+#[cfg(feature = "tokio")]
+pub mod aio;
 mod append;
 mod behind;
 mod cancel;
@@ -8,6 +10,7 @@ mod checkpoint;
 mod events;
 mod folder;
 mod handle;
+mod host;
 pub mod layout;
 mod lease;
 mod lines;
@@ -40,6 +43,7 @@ pub use checkpoint::{Checkpoints, DoNotBeginTurn, DoNotCallModel, DoNotRunTool, 
 pub use events::Events;
 pub use folder::{Folder, LogName};
 pub use handle::{FileHandle, SessionAccess};
+pub use host::{Host, HostFault, OpenSession, Setup, no_setup};
 pub use log_file::{LogFile, ReadMode};
 pub use log_writer::{LogWriter, Written};
 pub use memory::{MemoryHandle, MemoryOptions, MemoryStorage, MemoryStore};
