@@ -19,6 +19,7 @@ use super::handle::{FileHandle, SessionAccess};
 use super::layout::{is_flat_log, printable, session_dir_name, session_path};
 use super::lease::{Claim, Claims, Pending};
 use super::log_file::{LogFile, ReadMode};
+use super::open::{OpenOptions, Validate};
 use super::range::read_range;
 use super::restore::{restore, restore_range};
 use super::scan::{ScanOptions, scan};
@@ -46,6 +47,8 @@ pub struct StoreOptions {
     pub durability: Durability,
     /// Whether an append refuses event types that would keep every later reader from opening the log.
     pub admission: Admission,
+    /// How much of a log is checked when it is opened for writing.
+    pub validate: Validate,
     /// Bounds on what is read.
     pub limits: Limits,
     /// How logs are read.
@@ -59,6 +62,7 @@ impl Default for StoreOptions {
             level: LEVEL_DEFAULT,
             durability: Durability::Sync,
             admission: Admission::Readable,
+            validate: Validate::Full,
             limits: Limits::DEFAULT,
             read_mode: ReadMode::default(),
         }
@@ -145,18 +149,36 @@ impl FileStore {
     /// Opens a session.
     ///
     /// For reading, this looks at both ends of the log and works beside any writer. For writing, it takes the session for
-    /// this handle alone, in all processes, and checks the whole log.
+    /// this handle alone, in all processes, and checks the log as [`StoreOptions::validate`] says: by default, all of it.
     ///
     /// # Errors
     /// [`Error::NotFound`], [`Error::AlreadyOwned`], [`Error::DuplicateId`], and what is wrong with the log.
     pub fn open(&self, id: &Text, access: SessionAccess) -> Result<Arc<FileHandle>> {
-        match access {
+        self.open_with(id, OpenOptions::from(access))
+    }
+
+    /// As [`FileStore::open`], with options of its own.
+    ///
+    /// ```no_run
+    /// # use seslog::{json::Text, store::{FileStore, OpenOptions, Validate}};
+    /// // A log of any length, as this host left it: in milliseconds.
+    /// let handle = FileStore::new("sessions")
+    ///     .open_with(&Text::from("s-1"), OpenOptions::WRITE.with_validate(Validate::Tail))?;
+    /// # Ok::<(), seslog::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`FileStore::open`].
+    pub fn open_with(&self, id: &Text, options: OpenOptions) -> Result<Arc<FileHandle>> {
+        match options.access {
             SessionAccess::Read => self.open_for_reading(id).map(|handle| self.shared.register(handle)),
             SessionAccess::Write => {
                 let owned = || Error::AlreadyOwned { id: printable(id), owner: None };
                 let claim = self.shared.claims.take(id, None).ok_or_else(owned)?;
                 let folder = self.shared.folder_of(id)?;
-                let handle = FileHandle::for_writing(Arc::clone(&self.shared), &folder.path, claim)?;
+                let validate = options.validate.unwrap_or(self.shared.options.validate);
+                let handle =
+                    FileHandle::for_writing(Arc::clone(&self.shared), &folder.path, claim, validate)?;
                 Ok(self.shared.register(handle))
             }
         }
@@ -176,7 +198,8 @@ impl FileStore {
         };
         let owned = || Error::AlreadyOwned { id: printable(header.id()), owner: None };
         let claim = self.shared.claims.take(header.id(), None).ok_or_else(owned)?;
-        let handle = FileHandle::for_writing(Arc::clone(&self.shared), folder, claim)?;
+        let validate = self.shared.options.validate;
+        let handle = FileHandle::for_writing(Arc::clone(&self.shared), folder, claim, validate)?;
         Ok(self.shared.register(handle))
     }
 
