@@ -43,4 +43,4 @@ pub use source::{FileSource, Source};
 pub use tail::{Tail, TailState};
 pub use trailer::{LogId, TRAILER_LEN};
 pub use write::{BlockWriter, create};
-pub use zstd::{LEVEL_DEFAULT, salvage_frame};
+pub use zstd::{LEVEL_DEFAULT, LEVEL_STORE, salvage_frame};
