@@ -30,6 +30,7 @@ mod write;
 mod zstd;
 
 pub use batch::{Batch, RowMark};
+pub(crate) use crc::crc32;
 pub use encoding::{Detected, Encoding, UnknownEncoding, detect};
 pub use fault::{Fault, ReadError};
 pub use frame::{Frame, walk as walk_frame};

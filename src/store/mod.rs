@@ -2,12 +2,14 @@
 
 mod append;
 mod cancel;
+mod catalog;
 mod events;
 mod folder;
 mod handle;
 pub mod layout;
 mod lease;
 mod lines;
+mod list;
 mod log_file;
 mod log_writer;
 mod migrate;
@@ -26,6 +28,7 @@ mod store;
 
 pub use append::Durability;
 pub use cancel::{Cancel, CancelReason};
+pub use catalog::Catalog;
 pub use events::Events;
 pub use folder::{Folder, LogName};
 pub use handle::{FileHandle, SessionAccess};

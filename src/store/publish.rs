@@ -182,7 +182,7 @@ fn sync_parent(disk: &dyn Disk, dir: &Path) -> Result<()> {
 }
 
 /// Twelve random lower-case hexadecimal digits.
-fn random_hex12() -> io::Result<String> {
+pub(super) fn random_hex12() -> io::Result<String> {
     let mut bytes = [0; 6];
     getrandom::fill(&mut bytes).map_err(io::Error::other)?;
     Ok(bytes.iter().fold(String::with_capacity(12), |mut text, byte| {
