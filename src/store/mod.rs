@@ -3,6 +3,7 @@
 mod append;
 mod cancel;
 mod catalog;
+mod compact;
 mod events;
 mod folder;
 mod handle;
@@ -29,6 +30,7 @@ mod store;
 pub use append::Durability;
 pub use cancel::{Cancel, CancelReason};
 pub use catalog::Catalog;
+pub use compact::{CompactOptions, Compacted, compact};
 pub use events::Events;
 pub use folder::{Folder, LogName};
 pub use handle::{FileHandle, SessionAccess};
