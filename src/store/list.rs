@@ -221,35 +221,38 @@ const CHUNK: usize = 16;
 /// On a warm disk more threads than processors only cost; on a cold one the reads wait, and 16 threads are four times as
 /// fast as one. The first items tell which it is.
 fn side_by_side<T: Sync, R: Send>(items: &[T], chunk: usize, work: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    /// What one item takes at most where nothing waits for a disk, a slow processor included.
-    const WARM: Duration = Duration::from_micros(60);
-    const THREADS_WARM: usize = 8;
-    const THREADS_COLD: usize = 16;
     let mut results: Vec<Option<R>> = Vec::with_capacity(items.len());
     results.resize_with(items.len(), || None);
-    let queue = Mutex::new(items.chunks(chunk).zip(results.chunks_mut(chunk)));
-    let take_chunk = || {
-        let Some((items, results)) = queue.lock().next() else { return false };
+    let chunks = Mutex::new(items.chunks(chunk).zip(results.chunks_mut(chunk)));
+    take_all(items.len().div_ceil(chunk), chunk, &|| {
+        let Some((items, results)) = chunks.lock().next() else { return false };
         for (item, result) in items.iter().zip(results) {
             *result = Some(work(item));
         }
         true
-    };
-    let began = Instant::now();
-    if take_chunk() && items.len() > chunk {
-        let is_cold = began.elapsed() > WARM.saturating_mul(u32::try_from(chunk).unwrap_or(u32::MAX));
-        let threads = match is_cold {
-            true => THREADS_COLD,
-            false => thread::available_parallelism().map_or(1, usize::from).min(THREADS_WARM),
-        };
-        let chunks_left = items.len().saturating_sub(chunk).div_ceil(chunk);
-        thread::scope(|scope| {
-            for _ in 1..threads.min(chunks_left) {
-                scope.spawn(|| while take_chunk() {});
-            }
-            while take_chunk() {}
-        });
-    }
-    drop(queue);
+    });
     results.into_iter().map(|result| result.expect("every chunk was taken")).collect()
+}
+
+/// Calls `take` until it has nothing more to do, on as many threads as pay.
+fn take_all(chunks: usize, chunk: usize, take: &(dyn Fn() -> bool + Sync)) {
+    /// What one item takes at most where nothing waits for a disk, a slow processor included.
+    const WARM: Duration = Duration::from_micros(60);
+    const THREADS_WARM: usize = 8;
+    const THREADS_COLD: usize = 16;
+    let began = Instant::now();
+    if !take() || chunks <= 1 {
+        return;
+    }
+    let is_cold = began.elapsed() > WARM.saturating_mul(u32::try_from(chunk).unwrap_or(u32::MAX));
+    let threads = match is_cold {
+        true => THREADS_COLD,
+        false => thread::available_parallelism().map_or(1, usize::from).min(THREADS_WARM),
+    };
+    thread::scope(|scope| {
+        for _ in 1..threads.min(chunks.saturating_sub(1)) {
+            scope.spawn(|| while take() {});
+        }
+        while take() {}
+    });
 }
