@@ -6,7 +6,9 @@ pub mod aio;
 mod append;
 mod behind;
 mod cancel;
+mod catalog;
 mod checkpoint;
+mod compact;
 mod events;
 mod folder;
 mod handle;
@@ -14,6 +16,7 @@ mod host;
 pub mod layout;
 mod lease;
 mod lines;
+mod list;
 mod log_file;
 mod log_writer;
 pub mod memory;
@@ -39,7 +42,9 @@ pub use behind::{
     BehindOptions, BehindReport, Clock, Following, ManualClock, Routed, SystemClock, WINDOW, WriteBehind,
 };
 pub use cancel::{Cancel, CancelReason};
+pub use catalog::Catalog;
 pub use checkpoint::{Checkpoints, DoNotBeginTurn, DoNotCallModel, DoNotRunTool, FailTurn};
+pub use compact::{CompactOptions, Compacted, compact};
 pub use events::Events;
 pub use folder::{Folder, LogName};
 pub use handle::{FileHandle, SessionAccess};
