@@ -1,5 +1,5 @@
-//! The store in memory: what only it does, and whether it answers as the file store does. The rules of the contract run over it
-//! in `contract.rs`.
+//! The store in memory: what only it does, and whether it answers as the file store does. The contract's rules run over it in
+//! `tests/contract.rs`.
 //!
 //! `PROPTEST_CASES` (default 100) is the number of runs per encoding.
 

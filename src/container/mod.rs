@@ -41,6 +41,7 @@ pub(crate) mod parts {
 }
 
 pub use batch::{Batch, RowMark};
+pub(crate) use crc::crc32;
 pub use encoding::{Detected, Encoding, UnknownEncoding, detect};
 pub use fault::{Fault, ReadError};
 pub use frame::{Frame, walk as walk_frame};
@@ -55,4 +56,4 @@ pub use source::{FileSource, Source};
 pub use tail::{Tail, TailState};
 pub use trailer::{LogId, TRAILER_LEN};
 pub use write::{BlockWriter, create};
-pub use zstd::{LEVEL_DEFAULT, salvage_frame};
+pub use zstd::{LEVEL_DEFAULT, LEVEL_STORE, salvage_frame};

@@ -147,7 +147,7 @@ fn r130_what_vanishes_is_none_and_other_faults_are_told(seam: &Seam) {
     seam.disk.fail_next(OpKind::Open, Failure::Error(EIO));
     let listed = seam.instance().list().unwrap();
     assert_eq!(listed.len(), 2);
-    let faults = listed.iter().filter(|one| matches!(one.error, Some(Error::Io { .. })));
+    let faults = listed.iter().filter(|one| matches!(one.error.as_deref(), Some(Error::Io { .. })));
     assert_eq!(faults.count(), 1);
     seam.disk.fail_next(OpKind::ReadDir, Failure::Error(EIO));
     assert!(matches!(seam.instance().list(), Err(Error::Io { .. })));
@@ -229,8 +229,9 @@ fn r133_the_flat_layout_and_two_files_of_a_generation_are_refused(seam: &Seam) {
     let flat = Path::new(ROOT).join("_no-cwd").join(format!("old{}", seam.encoding.suffix()));
     seam.disk.plant(&flat, b"{}\n");
     let store = seam.instance();
-    let refused =
-        |one: &&Snapshot| one.state == State::Refused && matches!(one.error, Some(Error::Layout { .. }));
+    let refused = |one: &&Snapshot| {
+        one.state == State::Refused && matches!(one.error.as_deref(), Some(Error::Layout { .. }))
+    };
     let listed = store.list().unwrap();
     assert_eq!((listed.len(), listed.iter().filter(refused).count()), (2, 1));
 

@@ -84,7 +84,7 @@ fn r090_a_read_beside_a_repair_is_no_corruption(seam: &Seam) {
                 assert_eq!(served[..2], rows_by("a", 0..2));
             } else {
                 let stat = store.stat(&Text::from("s")).unwrap().unwrap();
-                let is_torn = matches!(stat.error, None | Some(Error::TornTail { .. }));
+                let is_torn = matches!(stat.error.as_deref(), None | Some(Error::TornTail { .. }));
                 assert!(is_torn, "call {at}: {:?}", stat.error);
             }
         }

@@ -106,7 +106,7 @@ fn a_torn_append_keeps_its_whole_rows_and_the_next_append_takes_them_over() {
     let stat = store.stat(&id("s")).unwrap().unwrap();
     let size = stat.size_bytes.unwrap();
     assert!(
-        matches!(stat.error, Some(Error::TornTail { offset, torn: 7, intact: 5, .. }) if offset == size - 7),
+        matches!(stat.error.as_deref(), Some(Error::TornTail { offset, torn: 7, intact: 5, .. }) if *offset == size - 7),
         "{stat:?}"
     );
     let handle = store.open(&id("s"), SessionAccess::Write).unwrap();

@@ -234,7 +234,7 @@ pub(crate) fn r130_a_fault_is_told_as_one(backend: &dyn Backend) -> Outcome {
     stage.storage().fail_next(Step::Look)?;
     let listed = list(&store);
     assert_eq!(listed.len(), 2);
-    let faults = listed.iter().filter(|one| matches!(one.error, Some(Error::Io { .. })));
+    let faults = listed.iter().filter(|one| matches!(one.error.as_deref(), Some(Error::Io { .. })));
     assert_eq!(faults.count(), 1, "{listed:?}");
     stage.storage().fail_next(Step::List)?;
     let refused = store.list(&never());

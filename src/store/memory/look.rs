@@ -15,7 +15,7 @@ impl MemoryStorage {
     pub(super) fn look(&self, view: &View, limits: &Limits) -> Snapshot {
         self.count_read();
         let path = view.path();
-        let mut snapshot = Snapshot::empty(&path);
+        let mut snapshot = Snapshot::at(&path);
         snapshot.generation = Some(view.log.generation);
         snapshot.size_bytes = Some(view.log.size_bytes());
         snapshot.revision = Some(view.revision());
@@ -28,7 +28,7 @@ impl MemoryStorage {
                 _ if is_empty => State::Empty,
                 _ => State::Corrupt,
             };
-            snapshot.error = Some(error);
+            snapshot.error = Some(Box::new(error));
         }
         snapshot
     }
@@ -81,12 +81,12 @@ impl MemoryStorage {
         match judged.verdict {
             Verdict::Torn => {
                 snapshot.state = State::Torn;
-                snapshot.error = Some(Error::TornTail {
+                snapshot.error = Some(Box::new(Error::TornTail {
                     path,
                     offset: view.log.rows_end(),
                     torn: view.log.fragment.len() as u64,
                     intact: judged.events,
-                });
+                }));
                 Ok(())
             }
             Verdict::DamagedTail(bad) => Err(judged.damaged_tail(&path, bad)),

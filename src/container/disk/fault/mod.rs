@@ -328,6 +328,10 @@ impl Disk for FaultDisk {
         })
     }
 
+    fn now_ns(&self) -> i128 {
+        self.machine.lock().clock_ns
+    }
+
     fn read_dir(&self, path: &Path) -> io::Result<Vec<Entry>> {
         self.whole_call(op(OpKind::ReadDir, path), |machine| {
             let inode = machine.walk(path, true)?.inode.ok_or(Errno::NOENT)?;
