@@ -2,7 +2,7 @@
 
 use crate::container::{Batch, RowMark};
 use crate::limits::Limits;
-use crate::row::{Check, Event, PhysicalRow};
+use crate::row::{Check, Event, PhysicalRow, RowFault, one_line};
 use crate::units::{Seq, UnixMs};
 
 /// A run of events, all alive together: their rows in one allocation.
@@ -14,6 +14,25 @@ pub struct Events {
 }
 
 impl Events {
+    /// The events of `rows`, each without its newline: what a store of somebody else's answers a read with.
+    ///
+    /// # Errors
+    /// The index of the first row that is no event, and why. Payloads are taken on trust.
+    pub fn of_rows<R: AsRef<[u8]>>(
+        rows: impl IntoIterator<Item = R>,
+        limits: &Limits,
+    ) -> Result<Self, (usize, RowFault)> {
+        let mut events = Self::default();
+        for row in rows {
+            let row = row.as_ref();
+            one_line(row)
+                .and_then(|()| Event::read(row, Check::Envelope, limits).map(drop))
+                .map_err(|fault| (events.len(), fault))?;
+            events.push_line(row);
+        }
+        Ok(events)
+    }
+
     /// Number of events.
     #[must_use]
     pub fn len(&self) -> usize {
