@@ -19,8 +19,8 @@ use super::restore::require_known;
 use super::scan::{Item, Report, ScanOptions, scan_to_writer};
 use super::seam::SessionHandle;
 use super::store::Shared;
-use crate::container::LogId;
 use crate::container::disk::{Access, Disk, DiskLock, LockAttempt};
+use crate::container::{LogId, Tail};
 use crate::error::{Error, Result};
 use crate::json::Text;
 use crate::row::{Check, Header, PhysicalRow, one_line};
@@ -178,7 +178,9 @@ impl FileHandle {
                 ),
             });
         }
-        let tail = report.tail;
+        // A sync that failed here may have left bytes in the cache that no later sync writes: they are written again.
+        let doubt = shared.doubtful_from(log.path()).unwrap_or(u64::MAX);
+        let tail = report.tail.map(|tail| Tail { durable: tail.durable.min(doubt), ..tail });
         let durable = tail.map_or(0, |tail| tail.durable);
         let writer = blocks.writer(durable, shared.options().level);
         let disk = Arc::clone(shared.disk());
@@ -362,6 +364,11 @@ impl FileHandle {
             }
             Some(appender) if !appender.is_poisoned() => errors.extend(appender.sync().err()),
             _ => {}
+        }
+        if let Some(appender) =
+            write.appender.as_ref().filter(|appender| appender.is_poisoned() || appender.is_settled())
+        {
+            self.shared.remember_doubt(appender.path(), appender.doubtful_from());
         }
         if let Some(lock) = write.lock.take() {
             let path = state.folder.join(LOCK_NAME);
