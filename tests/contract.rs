@@ -12,7 +12,7 @@
 //! | 80, admission | no append judges types yet: the rule runs as with admission opted out |
 //! | 91 | no memo of parsed logs exists yet |
 //! | 107 | core messages are validated by the restore path of the session layer, which no handle runs yet |
-//! | 111 to 122 | write-behind is not built yet |
+//! | 111 to 122 | the tests of write-behind have them: `tests/behind` |
 //! | 134 to 140 | cancellation, and consumers above the store |
 
 mod common;

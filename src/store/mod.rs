@@ -1,6 +1,7 @@
 //! The seam: sessions in a root folder, created, opened, read and appended to.
 
 mod append;
+mod behind;
 mod cancel;
 mod events;
 mod folder;
@@ -23,8 +24,12 @@ mod seam;
 mod snapshot;
 #[expect(clippy::module_inception, reason = "the store is one noun of the seam among several")]
 mod store;
+mod sync;
 
 pub use append::Durability;
+pub use behind::{
+    BehindOptions, BehindReport, Clock, Following, ManualClock, Routed, SystemClock, WINDOW, WriteBehind,
+};
 pub use cancel::{Cancel, CancelReason};
 pub use events::Events;
 pub use folder::{Folder, LogName};
