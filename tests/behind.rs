@@ -5,6 +5,8 @@
 
 mod common;
 
+#[path = "behind/checkpoints.rs"]
+mod checkpoints;
 #[path = "behind/files.rs"]
 mod files;
 #[path = "behind/inner.rs"]

@@ -3,6 +3,7 @@
 mod append;
 mod behind;
 mod cancel;
+mod checkpoint;
 mod events;
 mod folder;
 mod handle;
@@ -31,6 +32,7 @@ pub use behind::{
     BehindOptions, BehindReport, Clock, Following, ManualClock, Routed, SystemClock, WINDOW, WriteBehind,
 };
 pub use cancel::{Cancel, CancelReason};
+pub use checkpoint::{Checkpoints, DoNotBeginTurn, DoNotCallModel, DoNotRunTool, FailTurn};
 pub use events::Events;
 pub use folder::{Folder, LogName};
 pub use handle::{FileHandle, SessionAccess};
