@@ -14,17 +14,20 @@ pub struct Events {
 }
 
 impl Events {
-    /// The events of `rows`, each JSON text without a newline: for backends of other crates. Their seqs are not compared.
+    /// The events of `rows`, each without its newline: what a store of somebody else's answers a read with.
     ///
     /// # Errors
-    /// The index of the first row that is no event, and why.
-    pub fn of_rows<R: AsRef<[u8]>>(rows: impl IntoIterator<Item = R>) -> Result<Self, (usize, RowFault)> {
+    /// The index of the first row that is no event, and why. Payloads are taken on trust.
+    pub fn of_rows<R: AsRef<[u8]>>(
+        rows: impl IntoIterator<Item = R>,
+        limits: &Limits,
+    ) -> Result<Self, (usize, RowFault)> {
         let mut events = Self::default();
-        for (index, row) in rows.into_iter().enumerate() {
+        for row in rows {
             let row = row.as_ref();
             one_line(row)
-                .and_then(|()| Event::read(row, Check::Envelope, &Limits::DEFAULT))
-                .map_err(|fault| (index, fault))?;
+                .and_then(|()| Event::read(row, Check::Envelope, limits).map(drop))
+                .map_err(|fault| (events.len(), fault))?;
             events.push_line(row);
         }
         Ok(events)
@@ -178,13 +181,13 @@ mod tests {
 
     #[test]
     fn rows_become_events_or_the_first_that_is_none_is_named() {
-        let events = Events::of_rows([ROW, ROW]).unwrap();
+        let events = Events::of_rows([ROW, ROW], &Limits::DEFAULT).unwrap();
         assert_eq!((events.len(), events.row(1)), (2, Some(ROW)));
         assert_eq!(events.iter().map(|event| event.seq().get()).collect::<Vec<_>>(), [7, 7]);
-        assert_eq!(Events::of_rows([[0_u8; 0]; 0]), Ok(Events::default()));
+        assert_eq!(Events::of_rows([[0_u8; 0]; 0], &Limits::DEFAULT), Ok(Events::default()));
         let two_lines = [ROW, b"\n", ROW].concat();
         for bad in [&b"[]"[..], &two_lines, b""] {
-            assert!(matches!(Events::of_rows([ROW, bad, ROW]), Err((1, _))), "{bad:?}");
+            assert!(matches!(Events::of_rows([ROW, bad, ROW], &Limits::DEFAULT), Err((1, _))), "{bad:?}");
         }
     }
 }

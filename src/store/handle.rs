@@ -301,6 +301,11 @@ impl FileHandle {
             Some(appender) if !appender.is_poisoned() => errors.extend(appender.sync().err()),
             _ => {}
         }
+        if let Some(appender) =
+            write.appender.as_ref().filter(|appender| appender.is_poisoned() || appender.is_settled())
+        {
+            self.shared.remember_doubt(appender.path(), appender.doubtful_from());
+        }
         if let Some(lock) = write.lock.take() {
             let path = state.folder.join(LOCK_NAME);
             errors.extend(lock.release().err().map(Error::io(path, "releasing")));

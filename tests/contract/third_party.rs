@@ -319,7 +319,7 @@ impl SessionHandle for Handle {
         log.check()?;
         let skipped = usize::try_from(offset).unwrap_or(usize::MAX);
         let rows = log.rows.iter().skip(skipped).take(usize::try_from(length).unwrap_or(usize::MAX));
-        Ok(Events::of_rows(rows).expect("they were checked at append"))
+        Ok(Events::of_rows(rows, &Limits::DEFAULT).expect("they were checked at append"))
     }
 
     fn append(&self, rows: &[&[u8]], cancel: &Cancel) -> Result<()> {

@@ -22,7 +22,7 @@ impl WriteBehind {
     ///   stores them before the session is published;
     /// - a flush of a live session drains and flushes its handle, and fails if the session has events that are not stored;
     /// - the handle of a session that leaves is drained and closed before the call that detaches it returns. What fails then is
-    ///   reported to [`BehindOptions::report`](field@super::BehindOptions::report).
+    ///   reported to [`BehindOptions::report`](super::BehindOptions::report).
     pub fn follow(&self, sessions: &Sessions) -> Following {
         let (router, flusher, closer) = (self.clone(), self.clone(), self.clone());
         Following {
