@@ -171,6 +171,35 @@ pub(crate) fn r069_appends_of_several_threads_are_each_stored_whole(backend: &dy
     Ok(())
 }
 
+pub(crate) fn r069_an_append_that_waits_goes_before_one_that_is_called_later(
+    backend: &dyn Backend,
+) -> Outcome {
+    let stage = Stage::new(backend);
+    let handle = created(&stage, 1);
+    for round in 0..5 {
+        let next = handle.next_seq().unwrap();
+        let (inside, (sent, threads)) = (Arc::clone(&handle), channel());
+        // While this thread is in the middle of an append, another one calls the next.
+        let action = move || {
+            let (starts, started) = channel();
+            let waiting = thread::spawn(move || {
+                let _told = starts.send(());
+                append(&inside, &rows_by("waiting", next + 1..next + 2))
+            });
+            let _told = started.recv();
+            // It is about to call: long enough for that, however busy the machine is.
+            thread::sleep(Duration::from_millis(50));
+            let _received = sent.send(waiting);
+        };
+        stage.storage().before_next(Step::Write, Box::new(action))?;
+        append(&handle, &rows_by("running", next..next + 1)).unwrap();
+        append(&handle, &rows_by("later", next + 2..next + 3))
+            .unwrap_or_else(|error| panic!("round {round}: {error}"));
+        threads.recv().unwrap().join().unwrap().unwrap();
+    }
+    Ok(())
+}
+
 pub(crate) fn r070_a_batch_whose_write_failed_can_be_appended_again(backend: &dyn Backend) -> Outcome {
     let stage = Stage::new(backend);
     let handle = created(&stage, 2);
