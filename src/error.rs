@@ -146,6 +146,19 @@ pub enum Error {
         /// The row's seq.
         actual: u64,
     },
+    /// An event of a batch is of a type that readers of the log do not know, and they may not pass over it. Nothing of the
+    /// batch was stored: every later open would have been refused. See [`Admission`](crate::session::Admission).
+    #[error(
+        "event {seq} has the type {event_type}, which no reader knows, and it is not marked as ignorable"
+    )]
+    UnknownType {
+        /// Place in the batch, from 0.
+        index: usize,
+        /// The event's seq.
+        seq: u64,
+        /// Its type, printable.
+        event_type: String,
+    },
     /// Events that were accepted are not in the stored log. Whoever has them appends them.
     #[error("session {id} has {accepted} events, and only {stored} of them are stored")]
     NotStored {
@@ -331,6 +344,9 @@ impl Error {
             &Self::InvalidRow { index, source } => Self::InvalidRow { index, source },
             &Self::SeqMismatch { ref id, expected, index, actual } => {
                 Self::SeqMismatch { id: id.clone(), expected, index, actual }
+            }
+            &Self::UnknownType { index, seq, ref event_type } => {
+                Self::UnknownType { index, seq, event_type: event_type.clone() }
             }
             &Self::NotStored { ref id, stored, accepted } => {
                 Self::NotStored { id: id.clone(), stored, accepted }
