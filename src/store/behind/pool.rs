@@ -116,6 +116,12 @@ impl Pool {
                 done.notify_all();
             }))
         }));
+        // The caller is one more thread, and the only one where none could be started.
+        let mut ready = self.state.lock();
+        for _ in 0..count {
+            (ready, _) = self.run_one(ready);
+        }
+        drop(ready);
         let (state, done) = &*gathered;
         let mut state = state.lock();
         while state.0 < count {
@@ -178,7 +184,7 @@ impl Pool {
         if let Some(error) = failed {
             let id = crate::json::Text::new();
             let action = "starting a thread";
-            self.options.report(&id, &Error::Io { path: Default::default(), action, source: error });
+            self.options.tell(&id, &Error::Io { path: Default::default(), action, source: error });
         }
     }
 
@@ -205,22 +211,30 @@ impl Pool {
     fn drain(&self, generation: u64) {
         let mut state = self.state.lock();
         loop {
-            let Some(job) = state.ready.pop_front() else {
-                if state.generation != generation {
-                    return;
-                }
-                state = self.work.wait(state);
+            let ran;
+            (state, ran) = self.run_one(state);
+            if ran {
                 continue;
-            };
-            state.running = state.running.saturating_add(1);
-            drop(state);
-            job.run();
-            state = self.state.lock();
-            state.running = state.running.saturating_sub(1);
-            if state.running == 0 && state.ready.is_empty() {
-                self.idle.notify_all();
             }
+            if state.generation != generation {
+                return;
+            }
+            state = self.work.wait(state);
         }
+    }
+
+    /// Does the first thing that is ready, if anything is.
+    fn run_one<'a>(&'a self, mut state: MutexGuard<'a, PoolState>) -> (MutexGuard<'a, PoolState>, bool) {
+        let Some(job) = state.ready.pop_front() else { return (state, false) };
+        state.running = state.running.saturating_add(1);
+        drop(state);
+        job.run();
+        let mut state = self.state.lock();
+        state.running = state.running.saturating_sub(1);
+        if state.running == 0 && state.ready.is_empty() {
+            self.idle.notify_all();
+        }
+        (state, true)
     }
 }
 
