@@ -30,7 +30,18 @@ mod trailer;
 mod write;
 mod zstd;
 
+/// What the bodies of the fuzz targets look at piece by piece.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod parts {
+    pub(crate) use super::crc::crc32;
+    pub(crate) use super::indexed::{Walk, WalkStop, last_trailer};
+    pub(crate) use super::seek::jump;
+    pub(crate) use super::trailer::{SKIPPABLE_HEADER, Trailer};
+    pub(crate) use super::zstd::{Decoder, Encoder};
+}
+
 pub use batch::{Batch, RowMark};
+pub(crate) use crc::crc32;
 pub use encoding::{Detected, Encoding, UnknownEncoding, detect};
 pub use fault::{Fault, ReadError};
 pub use frame::{Frame, walk as walk_frame};
@@ -45,4 +56,4 @@ pub use source::{FileSource, Source};
 pub use tail::{Tail, TailState};
 pub use trailer::{LogId, TRAILER_LEN};
 pub use write::{BlockWriter, create};
-pub use zstd::{LEVEL_DEFAULT, salvage_frame};
+pub use zstd::{LEVEL_DEFAULT, LEVEL_STORE, salvage_frame};

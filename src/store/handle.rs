@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::FairMutex;
 
+use super::admit::check_rows;
 use super::append::Appender;
 use super::cancel::Cancel;
-use super::events::{Checked, CheckedFault, Events};
+use super::events::{Checked, Events};
 use super::layout::{LOCK_NAME, log_name, printable};
 use super::lease::Claim;
 use super::log_writer::LogWriter;
@@ -19,10 +20,7 @@ use super::store::{Shared, StoreOptions};
 use crate::container::LogId;
 use crate::container::disk::{Disk, DiskLock, LockAttempt};
 use crate::error::{Error, Result};
-use crate::format::inventory::Inventory;
-use crate::row::{Check, Header, PhysicalRow, one_line};
-use crate::session::Admission;
-use crate::units::Generation;
+use crate::row::Header;
 
 /// What a handle may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -244,7 +242,8 @@ impl FileHandle {
         if rows.is_empty() {
             return Ok(());
         }
-        let batch = self.check_rows(write.next_seq, rows)?;
+        let StoreOptions { ref limits, admission, .. } = *self.shared.options();
+        let batch = check_rows(rows, write.next_seq, admission, limits, &self.shown_id)?;
         self.store(folder, write, &batch)?;
         write.next_seq = batch.next_seq;
         *seen = batch.next_seq;
@@ -308,30 +307,6 @@ impl FileHandle {
         }
         drop(write);
         Error::aggregate(errors).map_or(Ok(()), Err)
-    }
-
-    fn check_rows(&self, next_seq: u64, rows: &[&[u8]]) -> Result<Checked> {
-        let mut batch = Checked::starting_at(next_seq);
-        batch.reserve(rows.iter().map(|row| row.len().saturating_add(1)).sum(), rows.len());
-        let StoreOptions { limits, admission, .. } = self.shared.options();
-        let vocabulary = (*admission == Admission::Readable).then(|| Inventory::of(Generation::CURRENT));
-        for (index, line) in rows.iter().enumerate() {
-            let row = one_line(line)
-                .and_then(|()| PhysicalRow::read(line, Generation::CURRENT, Check::Full, limits))
-                .map_err(|source| Error::InvalidRow { index, source })?;
-            let expected = batch.next_seq;
-            batch.push(&row).map_err(|CheckedFault::Seq { actual }| Error::SeqMismatch {
-                id: self.shown_id.clone(),
-                expected,
-                index,
-                actual: actual.get(),
-            })?;
-            if let Some(event) = vocabulary.and_then(|vocabulary| vocabulary.unknown_event(&row)) {
-                let (seq, event_type) = (event.seq().get(), printable(&event.event_type().to_text()));
-                return Err(Error::UnknownType { index, seq, event_type });
-            }
-        }
-        Ok(batch)
     }
 
     fn store(&self, folder: &Path, write: &mut WriteState, batch: &Checked) -> Result<()> {

@@ -7,7 +7,8 @@ use clap::{Parser, Subcommand};
 use crate::failure::Done;
 use crate::root::Root;
 use crate::{
-    append, cat, convert, demo, fork, import, ls, messages, migrate, new, recover, stat, timeline, verify,
+    append, cat, compact, convert, demo, fork, import, ls, messages, migrate, new, recover, stat, timeline,
+    verify,
 };
 
 /// Lists, reads, checks and repairs the event logs of AI-agent sessions.
@@ -42,6 +43,7 @@ enum Verb {
     Append(append::Args),
     Import(import::Args),
     Convert(convert::Args),
+    Compact(compact::Args),
     Migrate(migrate::Args),
     Messages(messages::Args),
     Timeline(timeline::Args),
@@ -67,6 +69,7 @@ pub(crate) fn run() -> Done {
         Verb::Append(args) => append::run(&root()?, &args),
         Verb::Import(args) => import::run(&root()?, &args),
         Verb::Convert(args) => convert::run(&root()?, &args),
+        Verb::Compact(args) => compact::run(&root()?, &args),
         Verb::Migrate(args) => migrate::run(&args),
         Verb::Messages(args) => messages::run(&root()?, &args),
         Verb::Fork(args) => fork::run(&root()?, &args),

@@ -4,6 +4,7 @@ mod append;
 mod args;
 mod bar;
 mod cat;
+mod compact;
 mod convert;
 mod current;
 mod demo;
