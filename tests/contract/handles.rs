@@ -30,6 +30,19 @@ fn created(seam: &Seam, events: u64) -> Arc<FileHandle> {
     handle
 }
 
+/// Waits until a thread of this process waits for something itself.
+fn wait_until_asleep(thread: Option<&std::path::Path>) {
+    let Some(thread) = thread else {
+        // No such system tells; longer than a thread needs to come to a lock.
+        return thread::sleep(std::time::Duration::from_millis(500));
+    };
+    let stat = std::path::Path::new("/proc").join(thread).join("stat");
+    // The state stands behind the name, which is in parentheses.
+    while !std::fs::read_to_string(&stat).unwrap().rsplit(") ").next().unwrap().starts_with('S') {
+        thread::yield_now();
+    }
+}
+
 fn r069_an_append_that_waits_goes_before_one_that_is_called_later(seam: &Seam) {
     let handle = created(seam, 1);
     for round in 0..5 {
@@ -37,8 +50,12 @@ fn r069_an_append_that_waits_goes_before_one_that_is_called_later(seam: &Seam) {
         let (inside, (sent, threads)) = (Arc::clone(&handle), std::sync::mpsc::channel());
         // While this thread is in the middle of an append, another one calls the next.
         seam.disk.before(seam.disk.ops() + 1, move |_| {
-            let waiting = thread::spawn(move || append(&inside, &rows_by("waiting", next + 1..next + 2)));
-            thread::sleep(std::time::Duration::from_millis(20));
+            let (about_to_call, called) = std::sync::mpsc::channel();
+            let waiting = thread::spawn(move || {
+                about_to_call.send(std::fs::read_link("/proc/thread-self").ok()).unwrap();
+                append(&inside, &rows_by("waiting", next + 1..next + 2))
+            });
+            wait_until_asleep(called.recv().unwrap().as_deref());
             sent.send(waiting).unwrap();
         });
         append(&handle, &rows_by("running", next..next + 1)).unwrap();
