@@ -7,8 +7,8 @@ use clap::{Command, CommandFactory as _, Parser, Subcommand};
 use crate::failure::Done;
 use crate::root::Root;
 use crate::{
-    append, cat, completions, convert, demo, fork, grep, import, ls, man, messages, migrate, new, recover,
-    stat, timeline, verify,
+    append, cat, completions, convert, demo, fork, grep, import, ls, man, messages, migrate, new, prune,
+    recover, rm, stat, timeline, verify,
 };
 
 /// Lists, reads, checks and repairs the event logs of AI-agent sessions.
@@ -48,6 +48,8 @@ enum Verb {
     Messages(messages::Args),
     Timeline(timeline::Args),
     Fork(fork::Args),
+    Rm(rm::Args),
+    Prune(prune::Args),
     Completions(completions::Args),
     Man(man::Args),
     /// The writer that `demo` kills.
@@ -76,6 +78,8 @@ pub(crate) fn run() -> Done {
         Verb::Messages(args) => messages::run(&root()?, &args),
         Verb::Fork(args) => fork::run(&root()?, &args),
         Verb::Timeline(args) => timeline::run(&root()?, &args),
+        Verb::Rm(args) => rm::run(&root()?, &args),
+        Verb::Prune(args) => prune::run(&root()?, &args),
         Verb::Completions(args) => completions::run(command(), &args),
         Verb::Man(args) => man::run(command(), &args),
     }
