@@ -7,7 +7,7 @@ use clap::{Command, CommandFactory as _, Parser, Subcommand};
 use crate::failure::Done;
 use crate::root::Root;
 use crate::{
-    append, cat, completions, convert, demo, fork, grep, import, ls, man, messages, migrate, new, prune,
+    append, cat, completions, convert, demo, fork, grep, import, ls, man, messages, migrate, mv, new, prune,
     recover, rm, stat, timeline, verify,
 };
 
@@ -48,6 +48,7 @@ enum Verb {
     Messages(messages::Args),
     Timeline(timeline::Args),
     Fork(fork::Args),
+    Mv(mv::Args),
     Rm(rm::Args),
     Prune(prune::Args),
     Completions(completions::Args),
@@ -78,6 +79,7 @@ pub(crate) fn run() -> Done {
         Verb::Messages(args) => messages::run(&root()?, &args),
         Verb::Fork(args) => fork::run(&root()?, &args),
         Verb::Timeline(args) => timeline::run(&root()?, &args),
+        Verb::Mv(args) => mv::run(&root()?, &args),
         Verb::Rm(args) => rm::run(&root()?, &args),
         Verb::Prune(args) => prune::run(&root()?, &args),
         Verb::Completions(args) => completions::run(command(), &args),

@@ -19,6 +19,7 @@ mod man;
 mod messages;
 mod migrate;
 mod migrated;
+mod mv;
 mod new;
 mod out;
 mod plan;
