@@ -18,6 +18,8 @@ mod program;
 mod removal;
 #[path = "cli/search.rs"]
 mod search;
+#[path = "cli/storage.rs"]
+mod storage;
 #[path = "cli/timeline.rs"]
 mod timeline;
 #[path = "cli/writing.rs"]

@@ -44,6 +44,8 @@ pub struct LogFile {
 
 /// Bytes of a log's start that are read when it is opened, and of its end at least at each look there.
 const NEAR: usize = 4 << 10;
+/// A log that is no longer is read whole at once: that costs no more than the second look that it saves.
+const WHOLE: u64 = 16 << 10;
 
 impl LogFile {
     /// Opens the file at `path`, links not followed, and looks at its first frame.
@@ -211,7 +213,8 @@ impl LogFile {
 
 /// The first bytes of a file. Nothing if they cannot be read: whoever needs them tries again, and says why.
 fn head_of(file: &dyn DiskFile, len: u64) -> Vec<u8> {
-    let mut head = vec![0; usize::try_from(len).map_or(NEAR, |len| len.min(NEAR))];
+    let near = usize::try_from(len).ok().filter(|_| len <= WHOLE).unwrap_or(NEAR);
+    let mut head = vec![0; near];
     let read = file.read_exact_at(0, &mut head);
     if read.is_err() {
         head.clear();

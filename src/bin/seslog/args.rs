@@ -7,8 +7,8 @@ use clap::{Command, CommandFactory as _, Parser, Subcommand};
 use crate::failure::Done;
 use crate::root::Root;
 use crate::{
-    append, cat, completions, convert, demo, fork, grep, import, ls, man, messages, migrate, mv, new, prune,
-    recover, rm, stat, timeline, verify,
+    append, cat, compact, completions, convert, demo, fork, grep, import, ls, man, messages, migrate, mv,
+    new, prune, recover, rm, stat, timeline, verify,
 };
 
 /// Lists, reads, checks and repairs the event logs of AI-agent sessions.
@@ -43,6 +43,7 @@ enum Verb {
     Append(append::Args),
     Import(import::Args),
     Convert(convert::Args),
+    Compact(compact::Args),
     Migrate(migrate::Args),
     Grep(grep::Args),
     Messages(messages::Args),
@@ -74,6 +75,7 @@ pub(crate) fn run() -> Done {
         Verb::Append(args) => append::run(&root()?, &args),
         Verb::Import(args) => import::run(&root()?, &args),
         Verb::Convert(args) => convert::run(&root()?, &args),
+        Verb::Compact(args) => compact::run(&root()?, &args),
         Verb::Migrate(args) => migrate::run(&args),
         Verb::Grep(args) => grep::run(&root()?, &args),
         Verb::Messages(args) => messages::run(&root()?, &args),

@@ -4,6 +4,7 @@ mod append;
 mod args;
 mod bar;
 mod cat;
+mod compact;
 mod completions;
 mod convert;
 mod current;
