@@ -1,0 +1,105 @@
+//! `rm` and `prune`.
+
+use std::fs;
+
+use serde_json::Value;
+
+use super::program::{Root, expect_tree, row, tree};
+
+/// Sessions `old`, `mid` and `new`, whose last events are days apart, and a sub-session of `mid` that is older than all.
+fn root() -> Root {
+    let root = Root::new();
+    for (id, days) in [("old", 100_u64), ("mid", 50), ("new", 1)] {
+        root.run(&["new", "--id", id, "--cwd", "/w"]).expect(0);
+        root.run_with(&["append", id], dated(0, days).as_bytes()).expect(0);
+    }
+    let header = r#"{"type":"session","version":2,"id":"sub","createdAt":5,"cwd":"/w","parentSession":"mid","isSeeded":false,"origin":"subagent","delegationDepth":1}"#;
+    root.run_with(&["import", "-"], format!("{header}\n{}", dated(0, 200)).as_bytes()).expect(0);
+    root
+}
+
+fn dated(seq: u64, days_ago: u64) -> String {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis() as u64;
+    let row = row(seq);
+    let mut row: Value = serde_json::from_str(&row).unwrap();
+    row["time"] = (now - days_ago * 86_400_000).into();
+    // The order of members is the writer's.
+    format!("{{\"type\":\"plan/mode\",\"seq\":{seq},\"time\":{},\"data\":{}}}\n", row["time"], row["data"])
+}
+
+fn ids(root: &Root) -> Vec<String> {
+    let mut ids: Vec<String> = root
+        .run(&["ls", "--json"])
+        .expect(0)
+        .json()
+        .iter()
+        .map(|one| one["id"].as_str().unwrap().into())
+        .collect();
+    ids.sort();
+    ids
+}
+
+#[test]
+fn sessions_are_deleted_with_their_folders_and_nothing_else() {
+    let root = root();
+    let before = tree(&root.path());
+    root.run(&["rm", "old", "--dry-run"]).expect(0);
+    root.run(&["rm", "old", "nowhere"]).expect(1).says("nowhere");
+    expect_tree(&root.path(), &before);
+    let log = root.log("old");
+    root.run(&["rm", log.to_str().unwrap()]).expect(2).says("deleted as a whole");
+
+    let ran = root.run(&["rm", "old", "new", "--json"]).expect(0);
+    assert_eq!(ran.json().iter().map(|one| one["id"].clone()).collect::<Vec<_>>(), ["old", "new"]);
+    assert!(ran.json().iter().all(|one| one["files"] == 1 && one["deleted"] == true));
+    assert!(!log.parent().unwrap().exists());
+    assert_eq!(ids(&root), ["mid", "sub"]);
+    root.run(&["rm", "mid", "-r"]).expect(0);
+    assert_eq!(ids(&root), [""; 0]);
+    assert_eq!(tree(&root.path()), [], "the project's folder went with its last session");
+}
+
+#[test]
+fn a_session_that_is_written_is_not_deleted() {
+    let root = root();
+    let mut writer = root.spawn(&["append", "mid"]);
+    let input = writer.stdin.as_mut().unwrap();
+    std::io::Write::write_all(input, dated(1, 1).as_bytes()).unwrap();
+    let mut said = std::io::BufReader::new(writer.stdout.take().unwrap());
+    std::io::BufRead::read_line(&mut said, &mut String::new()).unwrap();
+    root.run(&["rm", "mid"]).expect(1).says("not deleted");
+    root.run(&["prune", "--all", "--keep", "0", "--yes"]).expect(1).says("not deleted");
+    drop(writer.stdin.take());
+    assert!(writer.wait().unwrap().success());
+    assert_eq!(ids(&root), ["mid"]);
+}
+
+#[test]
+fn pruning_goes_by_the_last_activity_of_a_session_and_its_sub_sessions() {
+    let root = root();
+    let before = tree(&root.path());
+    root.run(&["prune", "--older-than", "30d"]).expect(2);
+    let planned = root.run(&["prune", "--older-than", "70d", "--dry-run", "--json"]).expect(0).json();
+    assert_eq!(planned.iter().map(|one| one["id"].clone()).collect::<Vec<_>>(), ["old"]);
+    root.run(&["prune", "--older-than", "30d", "--keep", "3", "--yes"]).expect(0).says("nothing to prune");
+    expect_tree(&root.path(), &before);
+    root.run(&["prune", "--older-than", "70d", "--yes"]).expect(0);
+    assert_eq!(ids(&root), ["mid", "new", "sub"]);
+    root.run(&["prune", "--max-size", "0", "--keep", "1", "--project", "/elsewhere", "--yes"]).expect(0);
+    assert_eq!(ids(&root), ["mid", "new", "sub"]);
+    root.run(&["prune", "--max-size", "0", "--keep", "1", "--project", "/w", "--yes"]).expect(0);
+    assert_eq!(ids(&root), ["new"]);
+}
+
+#[test]
+fn what_is_not_in_order_is_never_pruned() {
+    let root = root();
+    let log = root.log("old");
+    let mut bytes = fs::read(&log).unwrap();
+    bytes[3] ^= 1;
+    fs::write(&log, bytes).unwrap();
+    root.run(&["prune", "--all", "--keep", "0", "--yes"]).expect(0).says("left alone");
+    assert!(log.exists());
+    root.run(&["rm", log.parent().unwrap().to_str().unwrap()]).expect(0);
+    assert!(!log.exists());
+}
