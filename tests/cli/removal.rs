@@ -1,4 +1,4 @@
-//! `rm` and `prune`.
+//! `rm`, `prune` and `mv`.
 
 use std::fs;
 
@@ -102,4 +102,38 @@ fn what_is_not_in_order_is_never_pruned() {
     assert!(log.exists());
     root.run(&["rm", log.parent().unwrap().to_str().unwrap()]).expect(0);
     assert!(!log.exists());
+}
+
+#[test]
+fn the_sessions_of_a_project_move_with_its_folder_and_with_those_inside_of_it() {
+    let root = Root::new();
+    let dirs = ["old", "old/inner", "older", "new"].map(|name| root.scratch().join(name));
+    dirs.iter().for_each(|dir| fs::create_dir_all(dir).unwrap());
+    let [old, inner, older, new] = dirs.map(|dir| dir.to_str().unwrap().to_owned());
+    for (id, cwd, encoding) in [("a", &old, "indexed"), ("b", &inner, "zstd"), ("c", &older, "plain")] {
+        root.run(&["new", "--id", id, "--cwd", cwd, "--encoding", encoding]).expect(0);
+        root.append(id, 0..30);
+    }
+    let before = tree(&root.path());
+    let planned = root.run(&["mv", &old, &new, "--dry-run", "--json"]).expect(0).json();
+    expect_tree(&root.path(), &before);
+    let moved = root.run(&["mv", &format!("{old}/"), &new, "--json"]).expect(0).json();
+    assert_eq!(planned.len(), 2);
+    for (planned, moved) in planned.iter().zip(&moved) {
+        assert_eq!((&planned["moved"], &moved["moved"]), (&false.into(), &true.into()));
+        assert_eq!(planned["path"], moved["path"]);
+    }
+    let cwd = |id: &str| root.run(&["stat", id, "--json"]).expect(0).object()["cwd"].clone();
+    assert_eq!(
+        (cwd("a"), cwd("b"), cwd("c")),
+        (new.clone().into(), format!("{new}/inner").into(), older.into())
+    );
+    for id in ["a", "b", "c"] {
+        let rows: Vec<String> = (0..30).map(|seq| row(seq).trim_end().to_owned()).collect();
+        assert_eq!(root.events(id), rows);
+        root.append(id, 30..31);
+    }
+    root.run(&["verify", root.path().to_str().unwrap()]).expect(0);
+    root.run(&["mv", &old, &new]).expect(0).says("no session");
+    root.run(&["mv", &new, &new]).expect(2);
 }
