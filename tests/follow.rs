@@ -395,6 +395,29 @@ fn an_append_without_its_commit_is_not_delivered_and_the_next_append_commits_it(
 }
 
 #[test]
+fn a_path_that_leads_nowhere_yet_may_become_a_folder_or_a_file_by_itself() {
+    let disk = FaultDisk::new();
+    let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+    let store = FileStore::on_disk(Arc::clone(&shared), "/store", options(Encoding::Plain));
+    let paths = ["/store/_no-cwd/s", "/store/_no-cwd/s/session.v2.jsonl", "/elsewhere/copy.txt"];
+    let mut all = paths.map(|path| {
+        let follower = Follower::at(Arc::clone(&shared), Path::new(path), Start::Seq(0), Limits::DEFAULT);
+        (follower, Consumer::default())
+    });
+    for (follower, seen) in &mut all {
+        seen.drain(follower);
+        assert!(seen.begun.is_empty() && !follower.watched().is_empty());
+    }
+    let handle = store.create(header(ID), None).unwrap();
+    append(&handle, &rows_by("a", 0..5)).unwrap();
+    disk.plant(paths[2], &disk.content(paths[1]).unwrap());
+    for (follower, seen) in &mut all {
+        seen.drain(follower);
+        assert_eq!(seen.rows, rows_by("a", 0..5));
+    }
+}
+
+#[test]
 fn a_start_at_a_seq_or_so_many_before_the_end_is_kept_through_a_replacement() {
     for encoding in [Encoding::Indexed, Encoding::Zstd, Encoding::Plain] {
         let disk: Arc<dyn Disk> = Arc::new(FaultDisk::new());

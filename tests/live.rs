@@ -140,7 +140,8 @@ fn every_ending_writes_the_settlement_that_the_table_says_and_its_stream_agrees_
             text(&mut attempt);
         }
         if let Some(reason) = reason {
-            attempt.push_json(ms(8), br#"{"type":"usage","inputTokens":3,"outputTokens":2}"#).unwrap_or(());
+            let usage = br#"{"type":"usage","usage":{"inputTokens":3,"outputTokens":2}}"#;
+            attempt.push_json(ms(8), usage).unwrap();
             finish(&mut attempt, reason);
         }
         let stream = attempt.snapshot().unwrap();
@@ -275,6 +276,48 @@ fn a_follower_waits_in_its_own_thread_and_events_that_went_around_are_caught_up(
     append(&handle, 2);
     handle.close().unwrap();
     assert_eq!(waiting.join().unwrap(), [0, 1, 2]);
+}
+
+#[test]
+fn all_that_wait_get_everything_in_order_however_many_they_are() {
+    let handle = in_memory(small(1 << 16));
+    let followers: Vec<_> = (0..50)
+        .map(|at| {
+            // Every fifth one asks for events only, and every other one is slow.
+            let (mut follower, _) = handle.follow(at % 5 != 0);
+            std::thread::spawn(move || {
+                let mut got = Vec::new();
+                loop {
+                    match follower.recv(Duration::from_secs(60)).expect("nobody waits in vain") {
+                        Delivery::Closed => return (at, got),
+                        Delivery::Frame(frame) => got.push(frame.revision),
+                        Delivery::Event(event) => got.push(1_000_000 + event.seq),
+                        other => panic!("{other:?}"),
+                    }
+                    if at % 2 == 0 && got.len() % 40 == 0 {
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
+                }
+            })
+        })
+        .collect();
+    let mut attempt = handle.begin_attempt(1, 1).unwrap();
+    for index in 0..600 {
+        attempt.push_text(ms(index), 0, "x").unwrap();
+        if index % 30 == 0 {
+            append(&handle, 1);
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+    attempt.settle(ms(700), Ending::Finished(ANSWER), &never()).unwrap();
+    handle.close().unwrap();
+    for follower in followers {
+        let (at, got) = follower.join().unwrap();
+        let frames: Vec<u64> = got.iter().copied().filter(|one| *one < 1_000_000).collect();
+        let events: Vec<u64> = got.iter().copied().filter(|one| *one >= 1_000_000).collect();
+        assert_eq!(events, (1_000_000..1_000_021).collect::<Vec<_>>());
+        assert_eq!(frames, if at % 5 == 0 { Vec::new() } else { (1..=602).collect() });
+    }
 }
 
 #[test]

@@ -91,7 +91,7 @@ impl Attempt {
         let is_watched = state.watchers > 0;
         drop(state);
         if is_watched {
-            hub.any.notify_all();
+            hub.wake();
         }
         Ok(self.assembler.push(timed.chunk)?)
     }

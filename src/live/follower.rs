@@ -71,18 +71,31 @@ impl LiveFollower {
     pub fn recv(&mut self, most: Duration) -> Option<Delivery> {
         let hub = Arc::clone(&self.hub);
         let until = Instant::now().checked_add(most);
-        let changed = if self.with_frames { &hub.any } else { &hub.event };
+        let changed = hub.changed(self.with_frames);
         let mut state = hub.lock();
-        loop {
+        let mut has_waited = false;
+        let delivery = loop {
             if let Some(delivery) = self.take(&state) {
-                return Some(delivery);
+                break Some(delivery);
             }
-            match until {
-                Some(until) if changed.wait_until(&mut state, until).timed_out() => return self.take(&state),
-                Some(_) => {}
-                None => changed.wait(&mut state),
+            let is_late = match until {
+                Some(until) => changed.wait_until(&mut state, until).timed_out(),
+                None => {
+                    changed.wait(&mut state);
+                    false
+                }
+            };
+            has_waited = true;
+            if is_late {
+                break self.take(&state);
             }
+        };
+        drop(state);
+        if has_waited && delivery.is_some() {
+            // See `Hub::any`: the next one in line.
+            changed.notify_one();
         }
+        delivery
     }
 
     fn take(&mut self, state: &HubState) -> Option<Delivery> {

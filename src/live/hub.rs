@@ -15,10 +15,14 @@ use crate::stream::Accumulator;
 pub(super) struct Hub {
     log_id: String,
     state: Mutex<HubState>,
-    /// An event was published, or the end came.
-    pub(super) event: Condvar,
-    /// Anything was published.
-    pub(super) any: Condvar,
+    /// An event was published, or the end came: for followers that ask for nothing else.
+    event: Condvar,
+    /// Anything was published: for the others.
+    ///
+    /// The writer wakes one follower, whoever has waited longest, and each one that then finds something wakes the next: a hundred
+    /// followers at once would stand between the writer and the lock, and on its core. Who waits has seen everything that was
+    /// there when it began to; so once a woken one finds nothing new, neither would those behind it, and the line ends.
+    any: Condvar,
 }
 
 /// An item of the ring.
@@ -69,6 +73,16 @@ impl Hub {
         Self { log_id, state: Mutex::new(state), event: Condvar::new(), any: Condvar::new() }
     }
 
+    /// What a follower waits for.
+    pub(super) fn changed(&self, with_frames: bool) -> &Condvar {
+        if with_frames { &self.any } else { &self.event }
+    }
+
+    /// Tells followers that a frame was published.
+    pub(super) fn wake(&self) {
+        self.any.notify_one();
+    }
+
     pub(super) fn lock(&self) -> MutexGuard<'_, HubState> {
         self.state.lock()
     }
@@ -85,8 +99,8 @@ impl Hub {
             state.end(attempt_id, outcome);
         }
         drop(state);
-        self.event.notify_all();
-        self.any.notify_all();
+        self.event.notify_one();
+        self.any.notify_one();
     }
 
     /// Followers have missed events: the log goes on at `next_seq`.
@@ -95,8 +109,8 @@ impl Hub {
         state.next_seq = next_seq;
         state.ring.break_off();
         drop(state);
-        self.event.notify_all();
-        self.any.notify_all();
+        self.event.notify_one();
+        self.any.notify_one();
     }
 
     /// Starts an attempt; `None` while there is one, or behind the end.
@@ -112,14 +126,14 @@ impl Hub {
         state.active = Some(Active { attempt_id: Arc::clone(&attempt_id), started_at, turn, step, stream });
         state.frame(&attempt_id, 0, || Step::Start { turn, step, next_seq: started_at });
         drop(state);
-        self.any.notify_all();
+        self.any.notify_one();
         Some(attempt_id)
     }
 
     /// Ends the attempt without an event. Does nothing if it is over.
     pub(super) fn abandon(&self, attempt_id: &str) {
         self.state.lock().end(attempt_id, Outcome::Abandoned);
-        self.any.notify_all();
+        self.any.notify_one();
     }
 
     /// Nothing comes any more; an attempt that is under way is abandoned.
@@ -131,8 +145,8 @@ impl Hub {
         }
         state.is_closed = true;
         drop(state);
-        self.event.notify_all();
-        self.any.notify_all();
+        self.event.notify_one();
+        self.any.notify_one();
     }
 }
 
