@@ -16,7 +16,7 @@ use seslog::row::Header;
 use seslog::session::{CreateFault, ForkFault, Intent, LiveFault, Session, Settings};
 use seslog::store::{
     Cancel, FileStore, Host, HostFault, LogFile, OpenSession, ReadMode, ScanOptions, SessionAccess, Verdict,
-    no_setup, scan,
+    WriteBehind, no_setup, scan,
 };
 use seslog::units::UnixMs;
 
@@ -251,4 +251,27 @@ fn a_fork_stores_its_prefix_its_mark_and_its_setup() {
     assert_eq!(child.session().inherited_event_count(), 2);
     let reader = store(&disk).open(&Text::from("c"), SessionAccess::Read).unwrap();
     assert_eq!(read_all(&reader).unwrap().len(), 5);
+}
+
+#[test]
+fn a_store_that_writes_behind_gets_each_event_once() {
+    let disk = FaultDisk::new();
+    let behind = WriteBehind::new(Arc::new(store(&disk)));
+    let host = Host::new(Arc::new(behind.clone()), settings());
+    let _following = behind.follow(host.sessions());
+    let open = host.create(header("s"), &mut no_setup, &never()).unwrap();
+    turn_start(open.session(), 1);
+    turn_end(open.session(), 1);
+    open.flush(&never()).unwrap();
+    assert_eq!(stored(&disk, "s"), ["turn/start", "turn/end"]);
+    turn_start(open.session(), 2);
+    // The routed event is the handle's already.
+    assert_eq!(open.store(&never()).unwrap(), 0);
+    open.close().unwrap();
+    let open = host.resume(&id(), &mut no_setup, &never()).unwrap();
+    turn_start(open.session(), 3);
+    drop(open);
+    let all = ["turn/start", "turn/end", "turn/start", "turn/end", "session/end-seed", "turn/start"];
+    assert_eq!(stored(&disk, "s"), all, "a handle that writes behind drains when it is dropped");
+    assert!(is_sound(&disk, "s"));
 }

@@ -51,6 +51,7 @@ fn peak_of<T>(work: impl FnOnce() -> T) -> (usize, T) {
 }
 
 /// Has the allocator return what is free: it would serve `work` unseen.
+#[cfg_attr(target_env = "gnu", expect(unsafe_code, reason = "the allocator is asked in C"))]
 fn give_back() {
     #[cfg(target_env = "gnu")]
     // SAFETY: it looks at the allocator's own lists, under its own locks.

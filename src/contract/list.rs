@@ -39,6 +39,7 @@ macro_rules! __contract_rules {
                 r067_an_empty_batch_changes_nothing
                 r068_append_and_flush_on_a_read_handle_are_refused
                 r069_appends_of_several_threads_are_each_stored_whole
+                r069_an_append_that_waits_goes_before_one_that_is_called_later
                 r070_a_batch_whose_write_failed_can_be_appended_again
                 r070_a_batch_whose_sync_failed_can_be_appended_again
                 r071_after_a_failed_write_or_sync_the_artifact_is_as_before
@@ -51,6 +52,7 @@ macro_rules! __contract_rules {
                 r074_without_a_flush_a_crash_leaves_a_prefix
                 r075_after_close_everything_is_refused_before_its_arguments
                 r075_every_caller_of_close_hears_the_one_failure
+                r075_a_second_close_frees_nothing
                 r076_close_lets_the_running_operation_finish_and_refuses_the_queued
                 r077_closing_a_session_that_was_never_written_erases_it
                 r078_a_reader_of_an_erased_session_finds_nothing

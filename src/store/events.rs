@@ -172,3 +172,22 @@ impl Checked {
         Batch { content: &self.content, rows: &self.marks }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROW: &[u8] = br#"{"type":"turn/start","seq":7,"time":1,"data":{"turn":1}}"#;
+
+    #[test]
+    fn rows_become_events_or_the_first_that_is_none_is_named() {
+        let events = Events::of_rows([ROW, ROW], &Limits::DEFAULT).unwrap();
+        assert_eq!((events.len(), events.row(1)), (2, Some(ROW)));
+        assert_eq!(events.iter().map(|event| event.seq().get()).collect::<Vec<_>>(), [7, 7]);
+        assert_eq!(Events::of_rows([[0_u8; 0]; 0], &Limits::DEFAULT), Ok(Events::default()));
+        let two_lines = [ROW, b"\n", ROW].concat();
+        for bad in [&b"[]"[..], &two_lines, b""] {
+            assert!(matches!(Events::of_rows([ROW, bad, ROW], &Limits::DEFAULT), Err((1, _))), "{bad:?}");
+        }
+    }
+}

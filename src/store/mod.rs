@@ -17,6 +17,7 @@ pub mod layout;
 mod lease;
 mod lines;
 mod list;
+mod lock;
 mod log_file;
 mod log_writer;
 pub mod memory;
@@ -25,6 +26,8 @@ mod open;
 mod publish;
 mod range;
 mod recover;
+mod rehome;
+mod remove;
 mod repair;
 mod reserve;
 mod restore;
@@ -37,6 +40,7 @@ mod store;
 mod sync;
 
 pub use crate::session::Admission;
+pub use admit::{check_batch, check_new};
 pub use append::Durability;
 pub use behind::{
     BehindOptions, BehindReport, Clock, Following, ManualClock, Routed, SystemClock, WINDOW, WriteBehind,
@@ -55,6 +59,8 @@ pub use memory::{MemoryHandle, MemoryOptions, MemoryStorage, MemoryStore};
 pub use migrate::{MigrateOptions, Migrated, MigrationOutcome, migrate};
 pub use open::{OpenOptions, Validate};
 pub use recover::{Recovered, plan_recovery, recover};
+pub use rehome::{Rehomed, rehome};
+pub use remove::{Removed, remove};
 pub use repair::Repaired;
 pub use reserve::Reservation;
 pub use restore::restore;

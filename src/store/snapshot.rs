@@ -103,7 +103,7 @@ pub struct Revision(Token);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Token {
     File(FileRevision),
-    Memory { storage: u64, change: u64 },
+    Counted { storage: u64, change: u64 },
 }
 
 /// The revision of a file: what its name stood for, and when that was changed.
@@ -123,16 +123,18 @@ impl Revision {
         FileRevision::of(stamp).into()
     }
 
-    /// The revision that change `change` of a storage in memory made.
-    pub(crate) const fn in_memory(storage: u64, change: u64) -> Self {
-        Self(Token::Memory { storage, change })
+    /// The revision that change number `change` of storage number `storage` made: for backends that count their changes.
+    /// Two storages that are used side by side have different numbers.
+    #[must_use]
+    pub const fn counted(storage: u64, change: u64) -> Self {
+        Self(Token::Counted { storage, change })
     }
 
     /// That of a file, if it is one.
     pub(super) const fn as_file(self) -> Option<FileRevision> {
         match self.0 {
             Token::File(revision) => Some(revision),
-            Token::Memory { .. } => None,
+            Token::Counted { .. } => None,
         }
     }
 }
@@ -158,7 +160,7 @@ impl fmt::Display for Revision {
             Token::File(FileRevision { device, inode, size, modified_ns, changed_ns }) => {
                 write!(f, "{device}:{inode}:{size}:{modified_ns}:{changed_ns}")
             }
-            Token::Memory { storage, change } => write!(f, "memory:{storage}:{change}"),
+            Token::Counted { storage, change } => write!(f, "counted:{storage}:{change}"),
         }
     }
 }
@@ -180,6 +182,13 @@ impl Snapshot {
             error: None,
             older: Vec::new(),
         }
+    }
+
+    /// A session that is well, of which nothing is known but its header: for backends of other crates, which then fill in what
+    /// they have to say.
+    #[must_use]
+    pub fn of_header(header: Header) -> Self {
+        Self::pending(Path::new(""), header)
     }
 
     /// A session that is created and not yet stored: visible to its own store, without counts.

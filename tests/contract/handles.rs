@@ -1,7 +1,6 @@
 //! C6: read, append, flush, close.
 
 use std::sync::Arc;
-use std::thread;
 
 use seslog::Error;
 use seslog::container::Encoding;
@@ -13,7 +12,6 @@ use crate::common::sessions::{append, header, read, read_all, row_by, row_of, ro
 use crate::seam::{EIO, ENOSPC, Seam, once_per_encoding};
 
 once_per_encoding! {
-    r069_an_append_that_waits_goes_before_one_that_is_called_later,
     r070_a_batch_whose_write_failed_can_be_appended_again,
     r070_a_batch_whose_sync_failed_can_be_appended_after_reopening,
     r071_after_a_failed_write_or_sync_the_log_has_its_bytes_back,
@@ -28,24 +26,6 @@ fn created(seam: &Seam, events: u64) -> Arc<FileHandle> {
     let handle = seam.instance().create(header("s"), None).unwrap();
     append(&handle, &rows_by("a", 0..events)).unwrap();
     handle
-}
-
-fn r069_an_append_that_waits_goes_before_one_that_is_called_later(seam: &Seam) {
-    let handle = created(seam, 1);
-    for round in 0..5 {
-        let next = handle.next_seq().unwrap();
-        let (inside, (sent, threads)) = (Arc::clone(&handle), std::sync::mpsc::channel());
-        // While this thread is in the middle of an append, another one calls the next.
-        seam.disk.before(seam.disk.ops() + 1, move |_| {
-            let waiting = thread::spawn(move || append(&inside, &rows_by("waiting", next + 1..next + 2)));
-            thread::sleep(std::time::Duration::from_millis(20));
-            sent.send(waiting).unwrap();
-        });
-        append(&handle, &rows_by("running", next..next + 1)).unwrap();
-        append(&handle, &rows_by("later", next + 2..next + 3))
-            .unwrap_or_else(|error| panic!("round {round}: {error}"));
-        threads.recv().unwrap().join().unwrap().unwrap();
-    }
 }
 
 fn r070_a_batch_whose_write_failed_can_be_appended_again(seam: &Seam) {
