@@ -1,4 +1,4 @@
-# Every recipe is a step of .ci/run, which CI calls; `just` only saves typing.
+# Every recipe but `peers` is a step of .ci/run, which CI calls; `just` only saves typing.
 
 # Everything that CI checks.
 check:
@@ -31,6 +31,10 @@ msrv:
 # Benches compile; `cargo bench` runs them.
 bench:
     .ci/run bench
+
+# seslog beside other stores, all works in turns; results go to benches/results.
+peers *options:
+    cargo run --release --manifest-path benches/peers/Cargo.toml -- {{options}}
 
 # Licences, banned crates, sources.
 deny:
