@@ -32,6 +32,10 @@ msrv:
 bench:
     .ci/run bench
 
+# Instruction counts of the hot paths; `cargo bench --bench guard -- --update` stores new ones.
+guard:
+    .ci/run guard
+
 # seslog beside other stores, all works in turns; results go to benches/results.
 peers *options:
     cargo run --release --manifest-path benches/peers/Cargo.toml -- {{options}}
