@@ -1,4 +1,4 @@
-# Every recipe is a step of .ci/run, which CI calls; `just` only saves typing.
+# Every recipe but `peers` is a step of .ci/run, which CI calls; `just` only saves typing.
 
 # Everything that CI checks.
 check:
@@ -31,6 +31,14 @@ msrv:
 # Benches compile; `cargo bench` runs them.
 bench:
     .ci/run bench
+
+# Instruction counts of the hot paths; `cargo bench --bench guard -- --update` stores new ones.
+guard:
+    .ci/run guard
+
+# seslog beside other stores, all works in turns; results go to benches/results.
+peers *options:
+    cargo run --release --manifest-path benches/peers/Cargo.toml -- {{options}}
 
 # Licences, banned crates, sources.
 deny:

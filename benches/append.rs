@@ -43,17 +43,8 @@ struct Supply {
 
 impl Supply {
     fn new(session: &Session) -> Self {
-        // Everything from the time on; type and seq stand before it.
-        let bodies = session.rows.iter().map(|row| {
-            let at = memchr::memmem::find(row, b",\"time\":").expect("every row has a time");
-            let mut body = row[at..].to_vec();
-            // A row may cite only what stands before it, and seqs are given anew: nothing is cited.
-            if let Some(start) = memchr::memmem::rfind(&body, b",\"sourceEventSeqs\":[") {
-                let end = start + memchr::memchr(b']', &body[start..]).expect("the list ends");
-                body.drain(start..=end);
-            }
-            body
-        });
+        // A row may cite only what stands before it, and seqs are given anew: nothing is cited.
+        let bodies = session.rows.iter().map(data::body_without_citations);
         Self { bodies: bodies.collect(), next: 0 }
     }
 
