@@ -68,6 +68,8 @@ struct WriteState {
     next_seq: u64,
     /// Absent until something is on disk.
     appender: Option<Appender>,
+    /// The log was published, or may have been, and nobody could look at it.
+    is_lost: bool,
     /// Events that were read when the handle was opened, until the first append.
     primed: Option<Events>,
     lock: Option<Box<dyn DiskLock>>,
@@ -89,7 +91,8 @@ impl FileHandle {
         folder: PathBuf,
         claim: Claim,
     ) -> Self {
-        let write = WriteState { next_seq: 0, appender: None, primed: None, lock: None, claim };
+        let write =
+            WriteState { next_seq: 0, appender: None, is_lost: false, primed: None, lock: None, claim };
         Self::new(shared, header, inherited, SessionAccess::Write, folder, Some(write))
     }
 
@@ -111,6 +114,7 @@ impl FileHandle {
                 let write = WriteState {
                     next_seq: report.events,
                     appender: Some(appender),
+                    is_lost: false,
                     primed: (report.content_bytes <= PRIMED_BYTES_MAX).then_some(primed),
                     lock: Some(lock),
                     claim,
@@ -333,6 +337,7 @@ impl FileHandle {
         match &mut write.appender {
             Some(appender) if appender.is_poisoned() => Err(self.poisoned()),
             Some(appender) => appender.flush(),
+            None if write.is_lost => Err(self.poisoned()),
             None => self.publish(folder, write, &Checked::starting_at(0)),
         }
     }
@@ -394,6 +399,7 @@ impl FileHandle {
         match &mut write.appender {
             Some(appender) if appender.is_poisoned() => Err(self.poisoned()),
             Some(appender) => appender.append(&batch.batch(), self.shared.options().durability),
+            None if write.is_lost => Err(self.poisoned()),
             None => self.publish(folder, write, batch),
         }
     }
@@ -424,10 +430,17 @@ impl FileHandle {
             Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::AlreadyExists => {
                 return Err(Error::AlreadyExists { id: self.shown_id.clone() });
             }
+            // The name may stand, and could not be taken back.
+            Err(error @ Error::Aggregate(_)) => {
+                write.is_lost = true;
+                return Err(error);
+            }
             written => written?,
         };
-        write.appender = Some(Appender::new(Arc::clone(disk), &path, file, writer, None)?);
         write.claim.materialised();
+        let appender = Appender::new(Arc::clone(disk), &path, file, writer, None);
+        write.is_lost = appender.is_err();
+        write.appender = Some(appender?);
         Ok(())
     }
 

@@ -148,11 +148,10 @@ impl<'d> LogWriter<'d> {
     ///
     /// # Errors
     /// [`Error::Io`]; of kind `AlreadyExists` if the name was taken meanwhile. Nothing is published then.
-    pub fn publish(self, above: &[&Path]) -> Result<Written> {
-        let mut written = self.written.clone();
-        written.events = self.batch.next_seq;
-        let (file, _) = self.publish_open(above)?;
-        written.size_bytes = file.stamp().map_err(Error::io(&written.path, "looking at"))?.size;
+    pub fn publish(mut self, above: &[&Path]) -> Result<Written> {
+        self.write_end()?;
+        let written = Written { events: self.batch.next_seq, ..self.written.clone() };
+        self.publish_written(above)?;
         Ok(written)
     }
 
@@ -162,6 +161,10 @@ impl<'d> LogWriter<'d> {
         above: &[&Path],
     ) -> Result<(Box<dyn DiskFile>, Box<dyn BlockWriter>)> {
         self.write_end()?;
+        self.publish_written(above)
+    }
+
+    fn publish_written(mut self, above: &[&Path]) -> Result<(Box<dyn DiskFile>, Box<dyn BlockWriter>)> {
         let file = self.draft.publish(above)?;
         self.writer.accept(true);
         Ok((file, self.writer))
@@ -207,7 +210,9 @@ impl<'d> LogWriter<'d> {
             self.writer.stage(rows, &mut self.out).map_err(invalid)?;
         }
         self.draft.write(&self.out)?;
-        self.unsynced = self.unsynced.saturating_add(self.out.len() as u64);
+        let len = self.out.len() as u64;
+        self.unsynced = self.unsynced.saturating_add(len);
+        self.written.size_bytes = self.written.size_bytes.saturating_add(len);
         self.out.clear();
         self.writer.accept(false);
         if self.unsynced >= self.sync_bytes { self.sync() } else { Ok(()) }
