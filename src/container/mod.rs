@@ -20,6 +20,7 @@ mod quick;
 )]
 pub(crate) mod raw;
 mod read;
+mod resume;
 mod seek;
 mod source;
 #[doc(hidden)]
@@ -29,18 +30,30 @@ mod trailer;
 mod write;
 mod zstd;
 
+/// What the bodies of the fuzz targets look at piece by piece.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod parts {
+    pub(crate) use super::crc::crc32;
+    pub(crate) use super::indexed::{Walk, WalkStop, last_trailer};
+    pub(crate) use super::seek::jump;
+    pub(crate) use super::trailer::{SKIPPABLE_HEADER, Trailer};
+    pub(crate) use super::zstd::{Decoder, Encoder};
+}
+
 pub use batch::{Batch, RowMark};
+pub(crate) use crc::crc32;
 pub use encoding::{Detected, Encoding, UnknownEncoding, detect};
 pub use fault::{Fault, ReadError};
 pub use frame::{Frame, walk as walk_frame};
 pub(crate) use indexed::durable_hint;
 pub use position::{SeqOf, reader_at};
-pub(crate) use probe::sealed_count;
 pub use probe::{Last, Probe, header_line, probe};
+pub(crate) use probe::{head, sealed_count};
 pub use quick::{Skim, skim};
 pub use read::{Block, BlockReader, Counted, Skipped, reader};
+pub(crate) use resume::resume;
 pub use source::{FileSource, Source};
 pub use tail::{Tail, TailState};
 pub use trailer::{LogId, TRAILER_LEN};
 pub use write::{BlockWriter, create};
-pub use zstd::{LEVEL_DEFAULT, salvage_frame};
+pub use zstd::{LEVEL_DEFAULT, LEVEL_STORE, salvage_frame};
