@@ -16,6 +16,14 @@ clippy:
 test:
     .ci/run oracle test
 
+# The crash lab, whole: every tear, every subset of sectors, and real faults.
+lab:
+    SESLOG_LAB=whole .ci/run lab
+
+# Removes each sync call in turn, and says which test notices.
+mutants:
+    .ci/run mutants
+
 # The tour: writes a session, kills the writer, recovers, lists, reads.
 demo:
     .ci/run demo
