@@ -578,6 +578,9 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        // A run takes milliseconds; the fuzz target makes more of them.
+        #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
+
         #[test]
         fn any_steps_match_a_list(data in prop::collection::vec(any::<u8>(), 0..90)) {
             fuzz_store_model(&data);
