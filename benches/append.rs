@@ -63,7 +63,7 @@ impl Supply {
         self.next = rows.end;
         let row = |seq: usize| {
             let body = &self.bodies[seq % self.bodies.len()];
-            [format!("{{\"type\":\"bench/event\",\"seq\":{seq}").as_bytes(), body].concat()
+            [format!("{{\"type\":\"hook/result\",\"seq\":{seq}").as_bytes(), body].concat()
         };
         rows.map(row).collect()
     }

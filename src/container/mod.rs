@@ -20,6 +20,7 @@ mod quick;
 )]
 pub(crate) mod raw;
 mod read;
+mod resume;
 mod seek;
 mod source;
 #[doc(hidden)]
@@ -40,17 +41,19 @@ pub(crate) mod parts {
 }
 
 pub use batch::{Batch, RowMark};
+pub(crate) use crc::crc32;
 pub use encoding::{Detected, Encoding, UnknownEncoding, detect};
 pub use fault::{Fault, ReadError};
 pub use frame::{Frame, walk as walk_frame};
 pub(crate) use indexed::durable_hint;
 pub use position::{SeqOf, reader_at};
-pub(crate) use probe::sealed_count;
 pub use probe::{Last, Probe, header_line, probe};
+pub(crate) use probe::{head, sealed_count};
 pub use quick::{Skim, skim};
 pub use read::{Block, BlockReader, Counted, Skipped, reader};
+pub(crate) use resume::resume;
 pub use source::{FileSource, Source};
 pub use tail::{Tail, TailState};
 pub use trailer::{LogId, TRAILER_LEN};
 pub use write::{BlockWriter, create};
-pub use zstd::{LEVEL_DEFAULT, salvage_frame};
+pub use zstd::{LEVEL_DEFAULT, LEVEL_STORE, salvage_frame};

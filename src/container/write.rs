@@ -26,6 +26,9 @@ pub trait BlockWriter: Send + Sync + std::fmt::Debug {
         self.stage(batch, out)
     }
 
+    /// Bytes of rows that one segment gets, unless a single row is longer. Nothing in encodings whose frames are the batches.
+    fn set_segment_content(&mut self, _bytes: usize) {}
+
     /// What is staged so far is in the file, and the whole file is durable. It is not accepted by that.
     fn staged_is_durable(&mut self) {}
 

@@ -14,6 +14,10 @@ use crate::limits::Limits;
 /// The level that peers and DSH use by default.
 pub const LEVEL_DEFAULT: i32 = 3;
 
+/// The level that compresses nothing: rows stand in raw blocks, at the speed of a copy and a checksum. Every Zstandard reads
+/// such frames. (Zstandard itself calls its default level 0 too; here 0 is always this one.)
+pub const LEVEL_STORE: i32 = 0;
+
 /// Contexts that nobody uses now. Making one and touching its memory costs more than decoding a small frame, and a log
 /// that is only listed, or appended to now and then, needs none of its own.
 struct Spares<T> {
@@ -200,8 +204,10 @@ pub(crate) struct Encoder {
 }
 
 impl Encoder {
-    /// `level` is clamped to what Zstandard knows, see [`zstd_safe::min_c_level`].
+    /// `level` is [`LEVEL_STORE`], or clamped to what Zstandard knows, see [`zstd_safe::min_c_level`].
     pub(crate) fn new(level: i32) -> Self {
+        // The fastest level looks for a match once in 128 KB, which is the longest block: nothing is found, and all is copied.
+        let level = if level == LEVEL_STORE { i32::MIN } else { level };
         Self { level: level.clamp(zstd_safe::min_c_level(), zstd_safe::max_c_level()) }
     }
 
@@ -291,6 +297,37 @@ mod tests {
             assert_eq!((frame.content_size, frame.end), (Some(u64::from(len)), stored.len() as u64));
             assert_eq!(decode_all(&stored, Limits::DEFAULT).unwrap(), content);
         }
+    }
+
+    /// Types of the blocks of a frame whose header takes `head` bytes: 0 is raw.
+    fn block_types(frame: &[u8], head: usize) -> Vec<u8> {
+        let (mut at, mut types) = (head, Vec::new());
+        loop {
+            let head = u32::from_le_bytes([frame[at], frame[at + 1], frame[at + 2], 0]);
+            types.push((head >> 1 & 3) as u8);
+            at += 3 + (head >> 3) as usize;
+            if head & 1 == 1 {
+                assert_eq!(at + 4, frame.len(), "only the checksum follows");
+                return types;
+            }
+        }
+    }
+
+    #[test]
+    fn the_level_that_stores_gives_raw_blocks_that_any_reader_decodes() {
+        let mut content = Vec::new();
+        for seq in 0..3000 {
+            let line = format!(
+                "{{\"type\":\"plan/mode\",\"seq\":{seq},\"time\":5,\"data\":{{\"text\":\"the same words\"}}}}\n"
+            );
+            content.extend_from_slice(line.as_bytes());
+        }
+        let mut stored = Vec::new();
+        Encoder::new(LEVEL_STORE).encode(&content, &mut stored);
+        assert_eq!(stored.len(), 4 + 1 + 4 + 2 * 3 + content.len() + 4);
+        assert_eq!(block_types(&stored, 9), [0, 0]);
+        assert_eq!(decode_all(&stored, Limits::DEFAULT).unwrap(), content);
+        assert!(encoded(&content).len() < content.len() / 10);
     }
 
     #[test]

@@ -113,33 +113,38 @@ impl Folder {
     /// [`Error::IdentityMismatch`] with both sides.
     pub fn check_place(&self, disk: &dyn Disk, header: &Header) -> Result<()> {
         let log = self.logs.last().map_or_else(|| self.path.clone(), |log| self.path.join(&log.name));
-        let mismatch = |what: String| Err(Error::IdentityMismatch { path: log, what });
-        let name = self.path.file_name().unwrap_or_default();
-        let Some(id_name) = session_dir_name(header.id()) else {
-            return mismatch("the header's id is empty".to_owned());
-        };
-        if name != OsStr::new(&id_name) {
-            return mismatch(format!(
-                "the folder is {}, but the header's id {} belongs in {id_name}",
-                name.display(),
-                printable(header.id())
-            ));
-        }
-        let parents = self.path.parent().and_then(|project| Some((project, project.file_name()?)));
-        let Some(((project, found), expected)) = parents.zip(project_dir_name(header.cwd())) else {
-            return Ok(());
-        };
-        if found == OsStr::new(&expected) {
-            return Ok(());
-        }
-        // One and the same folder may be reached through a link under another name.
-        let twin = project.parent().map(|root| root.join(&expected).join(&id_name));
-        let inode = |path: &Path| disk.stamp(&path.join(".")).ok().flatten();
-        if let (Some(twin), Some(here)) = (twin.as_deref().and_then(inode), inode(&self.path))
-            && twin.is_same_file(&here)
-        {
-            return Ok(());
-        }
-        mismatch(format!("it stands in {}, but its working directory belongs in {expected}", found.display()))
+        check_place(disk, &self.path, &log, header)
     }
+}
+
+/// As [`Folder::check_place`], for the session with `header` whose log stands in `folder`.
+pub(super) fn check_place(disk: &dyn Disk, folder: &Path, log: &Path, header: &Header) -> Result<()> {
+    let mismatch = |what: String| Err(Error::IdentityMismatch { path: log.to_path_buf(), what });
+    let name = folder.file_name().unwrap_or_default();
+    let Some(id_name) = session_dir_name(header.id()) else {
+        return mismatch("the header's id is empty".to_owned());
+    };
+    if name != OsStr::new(&id_name) {
+        return mismatch(format!(
+            "the folder is {}, but the header's id {} belongs in {id_name}",
+            name.display(),
+            printable(header.id())
+        ));
+    }
+    let parents = folder.parent().and_then(|project| Some((project, project.file_name()?)));
+    let Some(((project, found), expected)) = parents.zip(project_dir_name(header.cwd())) else {
+        return Ok(());
+    };
+    if found == OsStr::new(&expected) {
+        return Ok(());
+    }
+    // One and the same folder may be reached through a link under another name.
+    let twin = project.parent().map(|root| root.join(&expected).join(&id_name));
+    let inode = |path: &Path| disk.stamp(&path.join(".")).ok().flatten();
+    if let (Some(twin), Some(here)) = (twin.as_deref().and_then(inode), inode(folder))
+        && twin.is_same_file(&here)
+    {
+        return Ok(());
+    }
+    mismatch(format!("it stands in {}, but its working directory belongs in {expected}", found.display()))
 }

@@ -15,7 +15,7 @@ const NO_CWD: &str = "_no-cwd";
 /// A project folder's name keeps this many characters between its dashes.
 const PROJECT_NAME_MAX: usize = 251;
 /// The write lock beside a log.
-pub(crate) const LOCK_NAME: &str = "session.lock";
+pub const LOCK_NAME: &str = "session.lock";
 /// 2^53 - 1: a higher number in a file name is no generation.
 const VERSION_MAX: u64 = 9_007_199_254_740_991;
 

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use super::layout::parse_log_name;
 use super::snapshot::header_error;
 use crate::container::disk::{Access, Disk, DiskFile, Stamp};
-use crate::container::{Detected, Encoding, FileSource, Skim, detect, durable_hint, header_line, skim};
+use crate::container::{
+    Detected, Encoding, FileSource, LogId, Skim, detect, durable_hint, head, header_line, skim,
+};
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::row::Header;
@@ -42,6 +44,8 @@ pub struct LogFile {
 
 /// Bytes of a log's start that are read when it is opened, and of its end at least at each look there.
 const NEAR: usize = 4 << 10;
+/// A log that is no longer is read whole at once: that costs no more than the second look that it saves.
+const WHOLE: u64 = 16 << 10;
 
 impl LogFile {
     /// Opens the file at `path`, links not followed, and looks at its first frame.
@@ -124,6 +128,15 @@ impl LogFile {
         Ok(line)
     }
 
+    /// Where the header ends with all that belongs to it, and the id that seals the rest of an indexed log.
+    ///
+    /// # Errors
+    /// As [`LogFile::header_line`].
+    pub(crate) fn head(&self) -> Result<(u64, Option<LogId>)> {
+        let found = head(&mut self.probe_source(), self.encoding, self.limits);
+        found.map_err(|error| Error::read(&self.path, 0, error))
+    }
+
     /// Bytes for a forward walk.
     ///
     /// Only an indexed log says how much of it was synced and will never be written again; only that much is mapped.
@@ -200,7 +213,8 @@ impl LogFile {
 
 /// The first bytes of a file. Nothing if they cannot be read: whoever needs them tries again, and says why.
 fn head_of(file: &dyn DiskFile, len: u64) -> Vec<u8> {
-    let mut head = vec![0; usize::try_from(len).map_or(NEAR, |len| len.min(NEAR))];
+    let near = usize::try_from(len).ok().filter(|_| len <= WHOLE).unwrap_or(NEAR);
+    let mut head = vec![0; near];
     let read = file.read_exact_at(0, &mut head);
     if read.is_err() {
         head.clear();

@@ -6,7 +6,7 @@ use super::append::each_piece;
 use super::events::{Checked, CheckedFault};
 use super::handle::random_log_id;
 use super::publish::Draft;
-use crate::container::disk::{Disk, DiskFile};
+use crate::container::disk::{Disk, DiskFile, Stamp};
 use crate::container::{Batch, BlockWriter, Encoding, Fault, create};
 use crate::error::{Error, Result};
 use crate::format::TargetRow;
@@ -18,7 +18,7 @@ const WRITE_CONTENT: usize = 1 << 20;
 /// A draft is synced at least this often, far below what a trailer can say of unsynced bytes.
 const SYNC_BYTES: u64 = 256 << 20;
 /// As many bytes at the end as a listing walks to be sure of them. Behind more, a marker says that they are durable.
-const UNPROVED_MAX: u64 = 60 << 10;
+pub(super) const UNPROVED_MAX: u64 = 60 << 10;
 
 /// Writes a log under a temporary name, then publishes it under its own without replacing anything.
 ///
@@ -32,7 +32,10 @@ pub struct LogWriter<'d> {
     out: Vec<u8>,
     written: Written,
     unsynced: u64,
+    /// Bytes of which the trailers so far do not say that a sync has covered them, although one may have.
+    unproved: u64,
     sync_bytes: u64,
+    write_content: usize,
 }
 
 /// What a [`LogWriter`] published.
@@ -63,14 +66,29 @@ impl<'d> LogWriter<'d> {
         header: &[u8],
         created_at: UnixMs,
     ) -> Result<Self> {
+        if disk.stamp(path).map_err(Error::io(path, "looking at"))?.is_some() {
+            return Err(Error::io(path, "creating")(std::io::ErrorKind::AlreadyExists.into()));
+        }
+        Self::beside(disk, path, encoding, level, header, created_at)
+    }
+
+    /// As [`LogWriter::create`], where a log may stand at `path`: one that this one is to replace.
+    ///
+    /// # Errors
+    /// As [`LogWriter::create`].
+    pub(crate) fn beside(
+        disk: &'d dyn Disk,
+        path: &Path,
+        encoding: Encoding,
+        level: i32,
+        header: &[u8],
+        created_at: UnixMs,
+    ) -> Result<Self> {
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let name = path
             .file_name()
             .and_then(|name| name.to_str())
             .ok_or_else(|| Error::InvalidArgument { what: format!("{} names no file", path.display()) })?;
-        if disk.stamp(path).map_err(Error::io(path, "looking at"))?.is_some() {
-            return Err(Error::io(path, "creating")(std::io::ErrorKind::AlreadyExists.into()));
-        }
         let draft = Draft::create(disk, parent.unwrap_or(Path::new(".")), name)?;
         let mut out = Vec::new();
         let line = [header, b"\n"].concat();
@@ -84,8 +102,16 @@ impl<'d> LogWriter<'d> {
             out,
             written,
             unsynced: 0,
+            unproved: 0,
             sync_bytes: SYNC_BYTES,
+            write_content: WRITE_CONTENT,
         })
+    }
+
+    /// Writes segments, or frames, of `bytes` bytes of rows from now on, unless a single row is longer.
+    pub(crate) fn set_segment_content(&mut self, bytes: usize) {
+        self.write_content = bytes;
+        self.writer.set_segment_content(bytes);
     }
 
     /// Adds a row; the first one has seq 0 and the others follow.
@@ -106,6 +132,12 @@ impl<'d> LogWriter<'d> {
 
     fn push_parts(&mut self, parts: &[&[u8]], first: Seq, next: u64, last_time: UnixMs) -> Result<()> {
         let expected = self.batch.next_seq;
+        let len = parts.iter().map(|part| part.len()).fold(1, usize::saturating_add);
+        // Written before it is full rather than behind: what a reader decompresses for one row has a bound.
+        if !self.batch.content.is_empty() && self.batch.content.len().saturating_add(len) > self.write_content
+        {
+            self.write_batch()?;
+        }
         self.batch.push_parts(parts, first, next, last_time).map_err(|CheckedFault::Seq { actual }| {
             Error::SeqMismatch {
                 id: self.written.path.display().to_string(),
@@ -115,7 +147,7 @@ impl<'d> LogWriter<'d> {
             }
         })?;
         self.written.rows = self.written.rows.saturating_add(1);
-        if self.batch.content.len() >= WRITE_CONTENT { self.write_batch() } else { Ok(()) }
+        Ok(())
     }
 
     /// Events written so far.
@@ -149,9 +181,26 @@ impl<'d> LogWriter<'d> {
     /// # Errors
     /// [`Error::Io`]; of kind `AlreadyExists` if the name was taken meanwhile. Nothing is published then.
     pub fn publish(self, above: &[&Path]) -> Result<Written> {
-        let mut written = self.written.clone();
-        written.events = self.batch.next_seq;
+        let mut written = self.written();
         let (file, _) = self.publish_open(above)?;
+        written.size_bytes = file.stamp().map_err(Error::io(&written.path, "looking at"))?.size;
+        Ok(written)
+    }
+
+    fn written(&self) -> Written {
+        Written { events: self.batch.next_seq, ..self.written.clone() }
+    }
+
+    /// Writes what is left, syncs, and puts the log in the place of the one that `old` describes; then syncs the folder. The
+    /// caller holds the session's lock.
+    ///
+    /// # Errors
+    /// [`Error::Foreign`] if another file stands there by now, or that one was changed: nothing is replaced then.
+    /// [`Error::Io`]: whichever of both logs has the name is whole.
+    pub(crate) fn replace(mut self, old: &Stamp) -> Result<Written> {
+        self.write_end()?;
+        let mut written = self.written();
+        let file = self.draft.replace(old)?;
         written.size_bytes = file.stamp().map_err(Error::io(&written.path, "looking at"))?.size;
         Ok(written)
     }
@@ -193,8 +242,10 @@ impl<'d> LogWriter<'d> {
     fn write_end(&mut self) -> Result<()> {
         self.write_batch()?;
         self.write(None)?;
-        if self.writer.unsynced_max() > 0 && self.unsynced > UNPROVED_MAX {
-            self.sync()?;
+        if self.writer.unsynced_max() > 0 && self.unproved > UNPROVED_MAX {
+            if self.unsynced > 0 {
+                self.sync()?;
+            }
             self.writer.stage_marker(&mut self.out).map_err(invalid)?;
             self.write(None)?;
         }
@@ -208,6 +259,9 @@ impl<'d> LogWriter<'d> {
         }
         self.draft.write(&self.out)?;
         self.unsynced = self.unsynced.saturating_add(self.out.len() as u64);
+        if !self.out.is_empty() {
+            self.unproved = self.unsynced;
+        }
         self.out.clear();
         self.writer.accept(false);
         if self.unsynced >= self.sync_bytes { self.sync() } else { Ok(()) }

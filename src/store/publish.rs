@@ -5,7 +5,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::container::disk::{Disk, DiskFile, FileKind};
+use crate::container::disk::{Disk, DiskFile, FileKind, Stamp};
 use crate::error::{Error, Result};
 
 /// Folders that a publication syncs: the session's, the project's and the root.
@@ -79,6 +79,32 @@ impl<'d> Draft<'d> {
         // Best effort: a temporary that stays is listed as a left-over and taken for nothing else.
         let _ = self.disk.remove_file(&self.temporary);
         outcome.map(|()| file)
+    }
+
+    /// Syncs the file, and renames it over the one at its name, which `old` describes; then syncs the folder.
+    ///
+    /// # Errors
+    /// [`Error::Foreign`] if what has the name is not as `old` says: nothing is replaced then. [`Error::Io`]; of the folder's
+    /// sync it says that either file may have the name after a crash.
+    pub(crate) fn replace(mut self, old: &Stamp) -> Result<Box<dyn DiskFile>> {
+        let file = self.file.take().expect("a draft has its file until it is published");
+        let renamed = self.rename_over(&*file, old);
+        if renamed.is_err() {
+            // Best effort, as in `publish`; behind a rename nothing has this name any more.
+            let _ = self.disk.remove_file(&self.temporary);
+        }
+        renamed.map(|()| file)
+    }
+
+    fn rename_over(&self, file: &dyn DiskFile, old: &Stamp) -> Result<()> {
+        file.sync_all().map_err(Error::io(&self.temporary, "syncing"))?;
+        let now = self.disk.stamp(&self.path).map_err(Error::io(&self.path, "looking at"))?;
+        if now.as_ref() != Some(old) {
+            let what = "it changed while it was being copied; nothing was replaced".to_owned();
+            return Err(Error::Foreign { path: self.path.clone(), what });
+        }
+        self.disk.rename(&self.temporary, &self.path).map_err(Error::io(&self.path, "replacing"))?;
+        self.disk.sync_dir(&self.dir).map_err(Error::io(&self.dir, "syncing"))
     }
 
     fn name_and_sync(&self, file: &dyn DiskFile, above: &[&Path]) -> Result<()> {
@@ -182,7 +208,7 @@ fn sync_parent(disk: &dyn Disk, dir: &Path) -> Result<()> {
 }
 
 /// Twelve random lower-case hexadecimal digits.
-fn random_hex12() -> io::Result<String> {
+pub(super) fn random_hex12() -> io::Result<String> {
     let mut bytes = [0; 6];
     getrandom::fill(&mut bytes).map_err(io::Error::other)?;
     Ok(bytes.iter().fold(String::with_capacity(12), |mut text, byte| {

@@ -1,6 +1,7 @@
 //! The contract between a host and whatever keeps its sessions.
 //!
-//! A host programs against these two traits; [`FileStore`](super::FileStore) is a backend, and others may follow.
+//! A host programs against these two traits; [`FileStore`](super::FileStore) and [`MemoryStore`](super::MemoryStore) are
+//! backends, and a third party may write others.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -14,6 +15,8 @@ use crate::json::Text;
 use crate::row::Header;
 
 /// Keeps sessions: one instance over one storage.
+///
+/// What a backend has to keep besides the signatures is written down as tests: `seslog::contract`, feature `contract-tests`.
 ///
 /// Units are events, each a row of the current generation as JSON text without a newline. A backend never invents, drops
 /// or rewrites one. Every call may come from any thread.
@@ -88,8 +91,9 @@ pub trait SessionHandle: Send + Sync + Debug {
     ///
     /// # Errors
     /// [`HandleClosed`](crate::Error::HandleClosed), [`ReadOnly`](crate::Error::ReadOnly),
-    /// [`InvalidRow`](crate::Error::InvalidRow), [`SeqMismatch`](crate::Error::SeqMismatch): nothing was stored and the seqs
-    /// stay free. A failed write may be tried again with the same rows.
+    /// [`InvalidRow`](crate::Error::InvalidRow), [`SeqMismatch`](crate::Error::SeqMismatch),
+    /// [`UnknownType`](crate::Error::UnknownType) unless the backend was told to let anything in: nothing was stored and the
+    /// seqs stay free. A failed write may be tried again with the same rows.
     fn append(&self, rows: &[&[u8]], cancel: &Cancel) -> Result<()>;
 
     /// Makes every accepted append durable, and stores a session that has nothing but its header.

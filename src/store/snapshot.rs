@@ -41,7 +41,7 @@ pub struct Snapshot {
     /// Whether the log can be used.
     pub state: State,
     /// Why not, if not.
-    pub error: Option<Error>,
+    pub error: Option<Box<Error>>,
     /// Older generations beside the log.
     pub older: Vec<PathBuf>,
 }
@@ -98,25 +98,76 @@ impl From<Verdict> for State {
 
 /// An opaque token that changes whenever a log does. Comparable for one session in one root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Revision(Stamp);
+pub struct Revision(Token);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Token {
+    File(FileRevision),
+    Counted { storage: u64, change: u64 },
+}
+
+/// The revision of a file: what its name stood for, and when that was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct FileRevision {
+    pub(super) device: u64,
+    pub(super) inode: u64,
+    pub(super) size: u64,
+    pub(super) modified_ns: i64,
+    pub(super) changed_ns: i64,
+}
 
 impl Revision {
-    /// The revision of a file that `stamp` describes.
+    /// The revision of a file that `stamp` describes. Times before 1677 and behind 2262 are taken for those years.
     #[must_use]
-    pub const fn of(stamp: &Stamp) -> Self {
-        Self(*stamp)
+    pub fn of(stamp: &Stamp) -> Self {
+        FileRevision::of(stamp).into()
+    }
+
+    /// The revision that change number `change` of storage number `storage` made: for backends that count their changes.
+    /// Two storages that are used side by side have different numbers.
+    #[must_use]
+    pub const fn counted(storage: u64, change: u64) -> Self {
+        Self(Token::Counted { storage, change })
+    }
+
+    /// That of a file, if it is one.
+    pub(super) const fn as_file(self) -> Option<FileRevision> {
+        match self.0 {
+            Token::File(revision) => Some(revision),
+            Token::Counted { .. } => None,
+        }
+    }
+}
+
+impl From<FileRevision> for Revision {
+    fn from(revision: FileRevision) -> Self {
+        Self(Token::File(revision))
+    }
+}
+
+impl FileRevision {
+    /// Times before 1677 and behind 2262 are taken for those years.
+    pub(super) fn of(stamp: &Stamp) -> Self {
+        let ns = |ns: i128| i64::try_from(ns).unwrap_or(if ns < 0 { i64::MIN } else { i64::MAX });
+        let &Stamp { device, inode, size, modified_ns, changed_ns, .. } = stamp;
+        Self { device, inode, size, modified_ns: ns(modified_ns), changed_ns: ns(changed_ns) }
     }
 }
 
 impl fmt::Display for Revision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Stamp { device, inode, size, modified_ns, changed_ns, .. } = self.0;
-        write!(f, "{device}:{inode}:{size}:{modified_ns}:{changed_ns}")
+        match self.0 {
+            Token::File(FileRevision { device, inode, size, modified_ns, changed_ns }) => {
+                write!(f, "{device}:{inode}:{size}:{modified_ns}:{changed_ns}")
+            }
+            Token::Counted { storage, change } => write!(f, "counted:{storage}:{change}"),
+        }
     }
 }
 
 impl Snapshot {
-    fn empty(path: &Path) -> Self {
+    /// A snapshot that says nothing but where the log would be.
+    pub(super) fn at(path: &Path) -> Self {
         Self {
             header: None,
             path: path.to_path_buf(),
@@ -133,20 +184,27 @@ impl Snapshot {
         }
     }
 
+    /// A session that is well, of which nothing is known but its header: for backends of other crates, which then fill in what
+    /// they have to say.
+    #[must_use]
+    pub fn of_header(header: Header) -> Self {
+        Self::pending(Path::new(""), header)
+    }
+
     /// A session that is created and not yet stored: visible to its own store, without counts.
     pub(crate) fn pending(path: &Path, header: Header) -> Self {
         let generation = Some(header.generation());
-        Self { header: Some(header), generation, state: State::Ok, ..Self::empty(path) }
+        Self { header: Some(header), generation, state: State::Ok, ..Self::at(path) }
     }
 
     /// Something that stands where a log should and may not be used as one.
     pub(crate) fn refused(path: &Path, error: Error) -> Self {
-        Self { state: State::Refused, error: Some(error), ..Self::empty(path) }
+        Self { state: State::Refused, error: Some(Box::new(error)), ..Self::at(path) }
     }
 
     /// A log that the operating system did not let us look at.
     pub(crate) fn unreadable(path: &Path, error: Error) -> Self {
-        Self { state: State::Corrupt, error: Some(error), ..Self::empty(path) }
+        Self { state: State::Corrupt, error: Some(Box::new(error)), ..Self::at(path) }
     }
 
     /// Looks at both ends of the log at `path`. Where the end is not clear from behind, its whole text is walked.
@@ -157,7 +215,7 @@ impl Snapshot {
         let mut retries = READ_RETRIES;
         loop {
             let snapshot = Self::of_log_now(disk, path, limits)?;
-            if retries == 0 || !snapshot.error.as_ref().is_some_and(Error::is_shrunk) {
+            if retries == 0 || !snapshot.error.as_deref().is_some_and(Error::is_shrunk) {
                 return Ok(snapshot);
             }
             retries = retries.saturating_sub(1);
@@ -167,7 +225,7 @@ impl Snapshot {
     fn of_log_now(disk: &Arc<dyn Disk>, path: &Path, limits: Limits) -> Result<Self> {
         // Two page reads cost less than setting a map up.
         let log = LogFile::open(disk, path, limits, ReadMode::Read)?;
-        let mut snapshot = Self::empty(path);
+        let mut snapshot = Self::at(path);
         snapshot.size_bytes = Some(log.stamp().size);
         snapshot.revision = Some(Revision::of(log.stamp()));
         snapshot.encoding = Some(log.encoding());
@@ -182,7 +240,7 @@ impl Snapshot {
                     _ if log.detected() == Detected::Nothing => State::Empty,
                     _ => State::Corrupt,
                 };
-                snapshot.error = Some(error);
+                snapshot.error = Some(Box::new(error));
             }
         }
         Ok(snapshot)
@@ -202,7 +260,7 @@ impl Snapshot {
                     snapshot.header.as_ref().map_or(Ok(()), |header| folder.check_place(&**disk, header));
                 if let Err(mismatch) = placed {
                     snapshot.state = State::Refused;
-                    snapshot.error = Some(mismatch);
+                    snapshot.error = Some(Box::new(mismatch));
                 }
                 snapshot
             }
@@ -215,9 +273,11 @@ impl Snapshot {
                     format!("the folder holds no log, only {}", strays.join(", "))
                 };
                 let error = Error::Layout { path: folder.path.clone(), what };
-                Self { error: Some(error), ..Self::empty(&folder.path) }
+                Self { error: Some(Box::new(error)), ..Self::at(&folder.path) }
             }
-            Err(error) => Self { state: State::Refused, error: Some(error), ..Self::empty(&folder.path) },
+            Err(error) => {
+                Self { state: State::Refused, error: Some(Box::new(error)), ..Self::at(&folder.path) }
+            }
         };
         snapshot.project = project;
         snapshot.older = folder.older();
@@ -266,7 +326,7 @@ impl Snapshot {
         self.state = report.verdict.into();
         self.event_count = Some(report.events);
         self.last_time = report.last_time.filter(|_| report.events > 0);
-        self.error = report.end_error(log);
+        self.error = report.end_error(log).map(Box::new);
         report.require(log)
     }
 }

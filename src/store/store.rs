@@ -1,35 +1,38 @@
 //! The store of one root folder: `create`, `open`, `stat`, `list`, `flush`.
 
 use std::collections::HashMap;
-use std::ffi::OsString;
 use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
+use super::admit::check_new;
 use super::append::Durability;
 use super::cancel::Cancel;
+use super::catalog::Catalog;
 use super::events::Events;
 use super::folder::Folder;
 use super::handle::{FileHandle, SessionAccess};
-use super::layout::{is_flat_log, printable, session_dir_name, session_path};
+use super::layout::{printable, session_dir_name, session_path};
 use super::lease::{Claim, Claims, Pending};
+use super::list::{Places, list, projects};
 use super::log_file::{LogFile, ReadMode};
+use super::open::{OpenOptions, Validate};
 use super::range::read_range;
 use super::restore::{restore, restore_range};
 use super::scan::{ScanOptions, scan};
 use super::seam::{SessionHandle, SessionPersistence};
 use super::snapshot::{Snapshot, State, header_error};
-use crate::container::disk::{Disk, FileKind, OsDisk};
+use crate::container::disk::{Disk, OsDisk};
 use crate::container::{Encoding, LEVEL_DEFAULT};
 use crate::error::{Error, Result};
 use crate::format::catalog::{Classified, classify};
 use crate::json::Text;
 use crate::limits::Limits;
 use crate::row::{Header, Seeding};
+use crate::session::Admission;
 use crate::units::Generation;
 
 /// Settings of a store. They never change what a byte on disk means.
@@ -38,10 +41,15 @@ use crate::units::Generation;
 pub struct StoreOptions {
     /// Encoding of new sessions; stored ones keep theirs.
     pub encoding: Encoding,
-    /// Zstandard level of what is written.
+    /// Zstandard level of what is written, or [`LEVEL_STORE`](crate::container::LEVEL_STORE) for hosts that want the disk's
+    /// speed now: `compact` makes such logs small later.
     pub level: i32,
     /// Whether an append waits for the disk.
     pub durability: Durability,
+    /// Whether an append refuses event types that would keep every later reader from opening the log.
+    pub admission: Admission,
+    /// How much of a log is checked when it is opened for writing.
+    pub validate: Validate,
     /// Bounds on what is read.
     pub limits: Limits,
     /// How logs are read.
@@ -54,6 +62,8 @@ impl Default for StoreOptions {
             encoding: Encoding::Indexed,
             level: LEVEL_DEFAULT,
             durability: Durability::Sync,
+            admission: Admission::Readable,
+            validate: Validate::Full,
             limits: Limits::DEFAULT,
             read_mode: ReadMode::default(),
         }
@@ -66,6 +76,7 @@ impl Default for StoreOptions {
 #[derive(Clone, Debug)]
 pub struct FileStore {
     shared: Arc<Shared>,
+    catalog: Option<Arc<Catalog>>,
 }
 
 /// What a store and its handles share.
@@ -76,6 +87,8 @@ pub(super) struct Shared {
     options: StoreOptions,
     claims: Arc<Claims>,
     handles: Mutex<Vec<Weak<FileHandle>>>,
+    /// Logs of which a sync failed here, and where the bytes begin that it was to cover.
+    doubts: Mutex<HashMap<PathBuf, u64>>,
 }
 
 impl FileStore {
@@ -94,8 +107,18 @@ impl FileStore {
     /// The store of `root` on a file system of the caller's.
     #[must_use]
     pub fn on_disk(disk: Arc<dyn Disk>, root: impl Into<PathBuf>, options: StoreOptions) -> Self {
-        let (claims, handles) = (Arc::default(), Mutex::default());
-        Self { shared: Arc::new(Shared { disk, root: root.into(), options, claims, handles }) }
+        let (claims, handles, doubts) = (Arc::default(), Mutex::default(), Mutex::default());
+        let shared = Arc::new(Shared { disk, root: root.into(), options, claims, handles, doubts });
+        Self { shared, catalog: None }
+    }
+
+    /// The same store, whose listings keep what they find in `catalog` and read only what has changed since.
+    ///
+    /// A listing is the same with it and without it, and fails for the same reasons: a catalog that cannot be read or written
+    /// is done without.
+    #[must_use]
+    pub fn with_catalog(self, catalog: Catalog) -> Self {
+        Self { catalog: Some(Arc::new(catalog)), ..self }
     }
 
     pub(super) fn shared(&self) -> &Arc<Shared> {
@@ -123,21 +146,9 @@ impl FileStore {
     /// [`Error::InvalidArgument`] for a header that this store cannot hold; [`Error::AlreadyExists`] for an id that is
     /// stored anywhere in the root, pending, or being created.
     pub fn create(&self, header: Header, inherited: Option<u64>) -> Result<Arc<FileHandle>> {
-        let invalid = |what: &str| Err(Error::InvalidArgument { what: what.to_owned() });
-        if header.generation() != Generation::CURRENT {
-            return invalid("new sessions are of the current generation");
-        }
-        let inherited = match (header.seeding(), inherited) {
-            (Seeding::Unseeded, None | Some(0)) => 0,
-            (Seeding::Unseeded, Some(_)) => {
-                return invalid("a session that is not seeded inherits no events");
-            }
-            (_, Some(cut)) => cut,
-            (_, None) => return invalid("a seeded session needs the number of its inherited events"),
-        };
-        let Some(folder) = session_path(&self.shared.root, header.cwd(), header.id()) else {
-            return invalid("no folder can be named after an empty id or an empty working directory");
-        };
+        let inherited = check_new(&header, inherited)?;
+        let folder = session_path(&self.shared.root, header.cwd(), header.id())
+            .expect("folders can be named after a header that was checked");
         let exists = || Error::AlreadyExists { id: printable(header.id()) };
         // Looked for under the claim: another creator may have stored the session and closed it a moment before.
         let claim = self.shared.claims.take(header.id(), None).ok_or_else(exists)?;
@@ -152,18 +163,36 @@ impl FileStore {
     /// Opens a session.
     ///
     /// For reading, this looks at both ends of the log and works beside any writer. For writing, it takes the session for
-    /// this handle alone, in all processes, and checks the whole log.
+    /// this handle alone, in all processes, and checks the log as [`StoreOptions::validate`] says: by default, all of it.
     ///
     /// # Errors
     /// [`Error::NotFound`], [`Error::AlreadyOwned`], [`Error::DuplicateId`], and what is wrong with the log.
     pub fn open(&self, id: &Text, access: SessionAccess) -> Result<Arc<FileHandle>> {
-        match access {
+        self.open_with(id, OpenOptions::from(access))
+    }
+
+    /// As [`FileStore::open`], with options of its own.
+    ///
+    /// ```no_run
+    /// # use seslog::{json::Text, store::{FileStore, OpenOptions, Validate}};
+    /// // A log of any length, as this host left it: in milliseconds.
+    /// let handle = FileStore::new("sessions")
+    ///     .open_with(&Text::from("s-1"), OpenOptions::WRITE.with_validate(Validate::Tail))?;
+    /// # Ok::<(), seslog::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`FileStore::open`].
+    pub fn open_with(&self, id: &Text, options: OpenOptions) -> Result<Arc<FileHandle>> {
+        match options.access {
             SessionAccess::Read => self.open_for_reading(id).map(|handle| self.shared.register(handle)),
             SessionAccess::Write => {
                 let owned = || Error::AlreadyOwned { id: printable(id), owner: None };
                 let claim = self.shared.claims.take(id, None).ok_or_else(owned)?;
                 let folder = self.shared.folder_of(id)?;
-                let handle = FileHandle::for_writing(Arc::clone(&self.shared), &folder.path, claim)?;
+                let validate = options.validate.unwrap_or(self.shared.options.validate);
+                let handle =
+                    FileHandle::for_writing(Arc::clone(&self.shared), &folder.path, claim, validate)?;
                 Ok(self.shared.register(handle))
             }
         }
@@ -183,7 +212,8 @@ impl FileStore {
         };
         let owned = || Error::AlreadyOwned { id: printable(header.id()), owner: None };
         let claim = self.shared.claims.take(header.id(), None).ok_or_else(owned)?;
-        let handle = FileHandle::for_writing(Arc::clone(&self.shared), folder, claim)?;
+        let validate = self.shared.options.validate;
+        let handle = FileHandle::for_writing(Arc::clone(&self.shared), folder, claim, validate)?;
         Ok(self.shared.register(handle))
     }
 
@@ -198,8 +228,12 @@ impl FileStore {
         let header = match snapshot {
             Snapshot { state: State::Ok | State::Torn, header: Some(header), .. } => header,
             // A damaged end can be read up to.
-            Snapshot { error: Some(Error::DamagedTail { .. }), header: Some(header), .. } => header,
-            Snapshot { error: Some(error), .. } => return Err(error),
+            Snapshot { error: Some(error), header: Some(header), .. }
+                if matches!(*error, Error::DamagedTail { .. }) =>
+            {
+                header
+            }
+            Snapshot { error: Some(error), .. } => return Err(*error),
             Snapshot { .. } => return Err(Error::NotFound { id: printable(id) }),
         };
         let (header, inherited) = match (header.seeding(), header.generation()) {
@@ -240,16 +274,17 @@ impl FileStore {
 
     /// All sessions of the root, damaged ones with their state, in no promised order. A missing root is empty.
     ///
-    /// Reads both ends of each log, several at a time; see [`Snapshot::of_folder`].
+    /// Reads both ends of each log, several at a time; see [`Snapshot::of_folder`]. With a catalog, only of those that have
+    /// changed; see [`FileStore::with_catalog`].
     ///
     /// # Errors
     /// [`Error::Io`] for a root that cannot be listed. Any other folder that cannot is in the list, with its error.
     pub fn list(&self) -> Result<Vec<Snapshot>> {
         // Taken first: a session that is stored while the folders are read is then found there.
         let pending = self.shared.claims.all_pending();
-        let (folders, mut snapshots) = self.shared.all_folders()?;
-        snapshots.extend(self.snapshots_of(&folders)?);
-        refuse_doubles(&mut snapshots);
+        let Shared { disk, root, options, .. } = &*self.shared;
+        let book = self.catalog.as_ref().and_then(|catalog| catalog.open(disk, root, &options.limits));
+        let mut snapshots = list(disk, root, options.limits, book)?;
         for pending in pending {
             let stored = |snapshot: &Snapshot| {
                 snapshot.header.as_ref().is_some_and(|header| header.id() == pending.header.id())
@@ -299,7 +334,7 @@ impl FileStore {
     /// [`Error::Io`].
     pub fn folders_with_prefix(&self, prefix: &Text) -> Result<Vec<Folder>> {
         let Some(prefix) = session_dir_name(prefix) else { return Ok(Vec::new()) };
-        let (folders, _) = self.shared.all_folders()?;
+        let folders = self.folders()?;
         let named = |folder: &Folder| {
             folder.path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(prefix.as_bytes()))
         };
@@ -311,43 +346,8 @@ impl FileStore {
     /// # Errors
     /// [`Error::Io`].
     pub fn folders(&self) -> Result<Vec<Folder>> {
-        self.shared.all_folders().map(|(folders, _)| folders)
-    }
-
-    fn snapshots_of(&self, folders: &[Folder]) -> Result<Vec<Snapshot>> {
-        /// On a cold disk the reads wait, not the processor: 8 threads are 3.3 times as fast as one on two cores.
-        const THREADS_MAX: usize = 8;
-        /// Below this a thread costs more than it saves.
-        const FOLDERS_PER_THREAD: usize = 16;
-        let threads = folders.len().div_ceil(FOLDERS_PER_THREAD).clamp(1, THREADS_MAX);
-        let next = AtomicUsize::new(0);
-        let work = || {
-            let mut found = Vec::new();
-            while let Some(folder) = folders.get(next.fetch_add(1, Ordering::Relaxed)) {
-                match Snapshot::of_folder(&self.shared.disk, folder, self.shared.options.limits) {
-                    Ok(snapshot) => found.push(Ok(snapshot)),
-                    // It vanished between the listing and the look.
-                    Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
-                    Err(error) => found.push(Err((folder.path.clone(), error))),
-                }
-            }
-            found
-        };
-        let found = std::thread::scope(|scope| {
-            let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
-            let mut found = work();
-            for other in others {
-                match other.join() {
-                    Ok(more) => found.extend(more),
-                    Err(panic) => std::panic::resume_unwind(panic),
-                }
-            }
-            found
-        });
-        Ok(found
-            .into_iter()
-            .map(|one| one.unwrap_or_else(|(path, error)| Snapshot::unreadable(&path, error)))
-            .collect())
+        let Shared { disk, root, .. } = &*self.shared;
+        Ok(Places::of_root(disk, root)?.into_folders(disk))
     }
 
     fn pending_snapshot(&self, pending: Pending) -> Snapshot {
@@ -411,6 +411,19 @@ impl Shared {
 
     pub(super) fn options(&self) -> &StoreOptions {
         &self.options
+    }
+
+    /// Where the bytes of a log begin that a failed sync of this process left in doubt.
+    pub(super) fn doubtful_from(&self, log: &Path) -> Option<u64> {
+        self.doubts.lock().get(log).copied()
+    }
+
+    pub(super) fn remember_doubt(&self, log: &Path, from: Option<u64>) {
+        let mut doubts = self.doubts.lock();
+        match from {
+            Some(from) => doubts.insert(log.to_path_buf(), from),
+            None => doubts.remove(log),
+        };
     }
 
     /// Takes the claim on an id that is to be created, or `None` if somebody has it.
@@ -488,7 +501,7 @@ impl Shared {
         let Some(name) = session_dir_name(id) else { return Ok(Vec::new()) };
         let mut found: Vec<Folder> = Vec::new();
         let mut inodes = Vec::new();
-        for project in self.projects()? {
+        for project in projects(&*self.disk, &self.root)? {
             let path = project.join(&name);
             let folder = match Folder::read(&*self.disk, &path) {
                 Ok(Some(folder)) => folder,
@@ -506,94 +519,12 @@ impl Shared {
         }
         Ok(found)
     }
-
-    fn projects(&self) -> Result<Vec<PathBuf>> {
-        let entries = match self.disk.read_dir(&self.root) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(Error::io(&self.root, "listing")(error)),
-        };
-        let mut projects: Vec<PathBuf> = entries
-            .into_iter()
-            .filter(|entry| matches!(entry.kind, FileKind::Dir | FileKind::Symlink))
-            .map(|entry| self.root.join(entry.name))
-            .collect();
-        projects.sort();
-        Ok(projects)
-    }
-
-    /// All session folders; and a refusal for each log of the retired flat layout, and for each folder that cannot be read.
-    fn all_folders(&self) -> Result<(Vec<Folder>, Vec<Snapshot>)> {
-        let mut folders = Vec::new();
-        let mut refused = Vec::new();
-        for project in self.projects()? {
-            let entries = match self.disk.read_dir(&project) {
-                Ok(entries) => entries,
-                // A link to something else, or a folder that vanished.
-                Err(error)
-                    if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
-                {
-                    continue;
-                }
-                // One that cannot be looked into is listed as such, and hides no other.
-                Err(error) => {
-                    let error = Error::io(&project, "listing")(error);
-                    refused.push(Snapshot::unreadable(&project, error));
-                    continue;
-                }
-            };
-            for entry in entries {
-                let path = project.join(&entry.name);
-                if entry.kind == FileKind::Dir || entry.kind == FileKind::Symlink {
-                    match Folder::read(&*self.disk, &path) {
-                        Ok(folder) => folders.extend(folder),
-                        Err(error) => refused.push(Snapshot::unreadable(&path, error)),
-                    }
-                } else if is_flat_log(&entry.name) {
-                    let what = "logs directly in a project folder are of a retired layout; move it into a folder of its own";
-                    let error = Error::Layout { path: path.clone(), what: what.to_owned() };
-                    refused.push(Snapshot::refused(&path, error));
-                }
-            }
-        }
-        folders.sort_by(|a, b| a.path.cmp(&b.path));
-        Ok((folders, refused))
-    }
 }
 
 /// Whether nobody gets in there: no permission, or a link that leads to itself.
 fn is_closed(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::PermissionDenied
         || error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
-}
-
-/// One id in two places is none: both are shown, and neither may be used.
-///
-/// What counts is the folder's name, by which ids are looked up, whatever is wrong with the log in it.
-fn refuse_doubles(snapshots: &mut [Snapshot]) {
-    let mut places: HashMap<OsString, Vec<usize>> = HashMap::new();
-    for (index, snapshot) in snapshots.iter().enumerate() {
-        let name = snapshot.path.parent().and_then(Path::file_name).filter(|_| snapshot.size_bytes.is_some());
-        if let Some(name) = name {
-            places.entry(name.to_owned()).or_default().push(index);
-        }
-    }
-    for (name, indexes) in places.into_iter().filter(|(_, indexes)| indexes.len() > 1) {
-        let paths: Vec<PathBuf> =
-            indexes.iter().filter_map(|&index| snapshots.get(index)).map(|one| one.path.clone()).collect();
-        for &index in &indexes {
-            let Some(snapshot) = snapshots.get_mut(index).filter(|one| one.state != State::Refused) else {
-                continue;
-            };
-            if let [first, second, ..] = paths.as_slice() {
-                let id = snapshot.header.as_ref().map(|header| printable(header.id()));
-                let id = id.unwrap_or_else(|| name.to_string_lossy().into_owned());
-                let (first, second) = (first.clone(), second.clone());
-                snapshot.state = State::Refused;
-                snapshot.error = Some(Error::DuplicateId { id, first, second });
-            }
-        }
-    }
 }
 
 /// The header of a log as it reads in the current generation.

@@ -27,6 +27,8 @@ pub(crate) fn command() -> Command {
     for name in ["SESLOG_ROOT", "DSH_HOME", "XDG_DATA_HOME", "NO_COLOR", "CLICOLOR_FORCE"] {
         command.env_remove(name);
     }
+    // Listings of all tests share one, as they would on a machine.
+    command.env("SESLOG_CACHE", concat!(env!("CARGO_TARGET_TMPDIR"), "/cli-cache"));
     command.env("TZ", "UTC").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }

@@ -10,7 +10,9 @@ use seslog::container::disk::fault::{Failure, FaultDisk, FileLoss, Op, OpKind};
 use seslog::json::Text;
 use seslog::limits::Limits;
 use seslog::row::Header;
-use seslog::store::{Durability, FileHandle, FileStore, SessionAccess, StoreOptions, recover};
+use seslog::store::{
+    CompactOptions, Durability, FileHandle, FileStore, SessionAccess, StoreOptions, compact, recover,
+};
 use seslog::units::{Generation, UnixMs};
 use seslog::{Error, Result};
 
@@ -150,6 +152,14 @@ fn run(what: &str, encoding: Encoding) -> FaultDisk {
             open(&disk, encoding).close().expect("it is freed");
             return disk;
         }
+        "compaction" => {
+            let disk = stored(encoding, 9);
+            disk.forget_trace();
+            let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+            let done = compact(&shared, &log_path(encoding), &CompactOptions::default(), &mut |_| {});
+            assert!(done.expect("it is sound").is_smaller);
+            return disk;
+        }
         "recovery of an unfinished end" => return recovered(unfinished(), encoding),
         "recovery of a complete end" => return recovered(stored(encoding, 2), encoding),
         _ => return second(what, encoding),
@@ -250,6 +260,7 @@ fn word(op: &Op, is_draft: bool) -> String {
         OpKind::WriteAt => "rewrite",
         OpKind::Truncate => "truncate",
         OpKind::Link => "link",
+        OpKind::Rename => "rename",
         OpKind::RemoveFile => "remove",
         other => panic!("{other:?} is no call of the table"),
     };

@@ -94,7 +94,7 @@ fn open(root: &Root, target: &Target, options: StoreOptions) -> Result<Arc<FileH
     drop(log);
     let snapshot = target.snapshot(root)?;
     let handle = store.open_folder(&folder)?;
-    match (snapshot.error, snapshot.generation) {
+    match (snapshot.error.as_deref(), snapshot.generation) {
         (error, Some(stored)) if stored < Generation::CURRENT => {
             let end =
                 if error.is_some() { ", without the end that an earlier append left unfinished" } else { "" };
@@ -104,7 +104,7 @@ fn open(root: &Root, target: &Target, options: StoreOptions) -> Result<Arc<FileH
                 Generation::CURRENT
             ));
         }
-        (Some(Error::TornTail { offset, torn, .. }), _) => talk::note(&format!(
+        (Some(&Error::TornTail { offset, torn, .. }), _) => talk::note(&format!(
             "{}: the first append sets {} aside, from byte {offset} on, that an earlier one left unfinished",
             path.display(),
             counted(torn, "byte", "bytes")
@@ -198,7 +198,7 @@ impl Batch {
         let bad = |fault: RowFault| bad_row(number, fault);
         let draft = Draft::parse(line, &LIMITS).map_err(bad)?;
         if !draft.is_ignorable() && !Inventory::of(Generation::CURRENT).knows(draft.event_type()) {
-            // Stored, it would keep every later reader from interpreting the log.
+            // The handle refuses it too, but only once the batch is full; here lines are judged in their order.
             let name = printable(&draft.event_type().to_text());
             return Err(Failure::new(
                 format!("standard input, line {number}: the event type {name} is not known to this build"),

@@ -33,8 +33,8 @@ pub(crate) struct Args {
     /// How the new log is stored; where not given, as the name of DST says
     #[arg(long, value_name = "indexed|zstd|plain")]
     encoding: Option<Encoding>,
-    /// Zstandard level
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..=22))]
+    /// Zstandard level, 1 to 22; 0 stores the rows as they are, in frames that every Zstandard reads
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..=22))]
     level: Option<i32>,
     /// One JSON object
     #[arg(long)]

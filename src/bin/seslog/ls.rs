@@ -1,6 +1,5 @@
 //! `ls`: the sessions of a root.
 
-use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
@@ -14,6 +13,9 @@ use crate::report::{error_text, session, state_style};
 use crate::root::Root;
 
 /// Lists sessions, newest activity first. Bad ones are listed with their state.
+///
+/// What it finds is kept in $SESLOG_CACHE, else in the platform's cache folder, so that the next listing reads only what has
+/// changed. Nothing is written below the root.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: seslog ls --project /home/ann/proj --limit 20")]
 pub(crate) struct Args {
@@ -29,6 +31,9 @@ pub(crate) struct Args {
     /// At most this many
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
+    /// Read all logs, whatever the cache folder knows of them, and leave it alone
+    #[arg(long)]
+    no_catalog: bool,
     /// One JSON object a line
     #[arg(long)]
     json: bool,
@@ -61,7 +66,8 @@ pub(crate) fn run(root: &Root, args: &Args) -> Done {
         talk::note(&format!("{missing} yet, and no sessions"));
         return Ok(Outcome::Clean);
     }
-    let mut sessions = root.store().list()?;
+    let store = if args.no_catalog { root.store() } else { root.listed() };
+    let mut sessions = store.list()?;
     if let Some(project) = &args.project {
         let names = project_names(project);
         sessions.retain(|session| session.project.as_ref().is_some_and(|name| names.contains(name)));
@@ -105,7 +111,7 @@ pub(crate) fn run(root: &Root, args: &Args) -> Done {
 }
 
 /// Names of the project folders that `project` may mean.
-fn project_names(project: &str) -> Vec<String> {
+pub(crate) fn project_names(project: &str) -> Vec<String> {
     let mut names = vec![project.to_owned()];
     let absolute = std::path::absolute(project).ok();
     let real = std::fs::canonicalize(project).ok();
@@ -120,17 +126,15 @@ fn project_names(project: &str) -> Vec<String> {
 
 fn sort(sessions: &mut [Snapshot], by: Sort) {
     let created = |session: &Snapshot| session.header.as_ref().map(|header| header.created_at().get());
-    sessions.sort_by_cached_key(|session| {
-        let key = match by {
-            Sort::Created => created(session).map(i128::from),
-            Sort::Active => {
-                session.last_time.map(seslog::units::UnixMs::get).or_else(|| created(session)).map(i128::from)
-            }
-            Sort::Size => session.size_bytes.map(i128::from),
-            Sort::Events => session.event_count.map(i128::from),
-        };
-        (Reverse(key), session.path.clone())
-    });
+    let key = |session: &Snapshot| match by {
+        Sort::Created => created(session).map(i128::from),
+        Sort::Active => {
+            session.last_time.map(seslog::units::UnixMs::get).or_else(|| created(session)).map(i128::from)
+        }
+        Sort::Size => session.size_bytes.map(i128::from),
+        Sort::Events => session.event_count.map(i128::from),
+    };
+    sessions.sort_unstable_by(|a, b| key(b).cmp(&key(a)).then_with(|| a.path.cmp(&b.path)));
 }
 
 fn table(sessions: &[Snapshot]) -> Table {

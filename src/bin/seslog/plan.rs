@@ -64,7 +64,7 @@ fn plan_root(disk: &Arc<dyn Disk>, path: &Path) -> Result<Vec<Job>, Failure> {
         .list()?
         .into_iter()
         .filter(|snapshot| snapshot.state == State::Refused)
-        .filter_map(|snapshot| Some((snapshot.path, snapshot.error?)))
+        .filter_map(|snapshot| Some((snapshot.path, *snapshot.error?)))
         .collect();
     let mut strays = Vec::new();
     for (entry, kind) in sorted_entries(disk, path)? {

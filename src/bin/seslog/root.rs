@@ -9,7 +9,7 @@ use etcetera::BaseStrategy as _;
 use seslog::container::Encoding;
 use seslog::container::disk::{Disk, OsDisk};
 use seslog::limits::Limits;
-use seslog::store::{FileStore, StoreOptions};
+use seslog::store::{Catalog, FileStore, StoreOptions};
 
 use crate::failure::Failure;
 
@@ -62,6 +62,17 @@ impl Root {
     /// Its store.
     pub(crate) fn store_with(&self, options: StoreOptions) -> FileStore {
         FileStore::on_disk(Arc::clone(&self.disk), &self.path, options)
+    }
+
+    /// Its store, with what earlier listings found: in `$SESLOG_CACHE`, else in the platform's cache folder.
+    pub(crate) fn listed(&self) -> FileStore {
+        let set = env::var_os("SESLOG_CACHE").filter(|value| !value.is_empty()).map(PathBuf::from);
+        let platform =
+            || etcetera::choose_base_strategy().ok().map(|strategy| strategy.cache_dir().join("seslog"));
+        match set.or_else(platform) {
+            Some(folder) => self.store().with_catalog(Catalog::in_folder(folder)),
+            None => self.store(),
+        }
     }
 
     /// Encoding of a new session: what was asked for, else one that DSH opens where DSH's logs stand, else our own.

@@ -19,6 +19,7 @@ use std::ffi::OsString;
 use std::fmt::Debug;
 use std::io;
 use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 pub use super::raw::map::{Advice, Map};
 pub use lock::LockOwner;
@@ -56,6 +57,13 @@ pub trait Disk: Send + Sync + Debug {
     /// # Errors
     /// Whatever the system says, except that nothing is there.
     fn stamp(&self, path: &Path) -> io::Result<Option<Stamp>>;
+
+    /// The time by the clock that stamps what is changed on this disk, in nanoseconds since the Unix epoch. What was changed
+    /// long before it has got its final stamp.
+    fn now_ns(&self) -> i128 {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        i128::try_from(since.as_nanos()).unwrap_or(i128::MAX)
+    }
 
     /// The entries of a directory, in no order, without `.` and `..`. Follows a link in the last component.
     ///

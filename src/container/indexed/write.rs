@@ -22,6 +22,7 @@ pub(crate) struct IndexedWriter {
     encoder: Encoder,
     written: Chain,
     staged: Option<Chain>,
+    segment_content: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -67,14 +68,20 @@ impl IndexedWriter {
         let mut jumps = Jumps::default();
         jumps.push(0, end);
         let written = Chain { last, end, jumps, durable: 0 };
-        Ok(Self { id, encoder, written, staged: None })
+        Ok(Self { id, encoder, written, staged: None, segment_content: SEGMENT_CONTENT })
     }
 
     /// Goes on behind the last segment of a walk from the head. Bytes below `durable` are known to be synced.
     pub(crate) fn behind(walk: &Walk, durable: u64, level: i32) -> Self {
         let jumps = walk.jumps().cloned().unwrap_or_default();
         let written = Chain { last: *walk.previous(), end: walk.end(), jumps, durable };
-        Self { id: walk.id(), encoder: Encoder::new(level), written, staged: None }
+        Self {
+            id: walk.id(),
+            encoder: Encoder::new(level),
+            written,
+            staged: None,
+            segment_content: SEGMENT_CONTENT,
+        }
     }
 
     fn segment(&mut self, chain: &mut Chain, piece: &Piece<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
@@ -121,7 +128,7 @@ impl IndexedWriter {
     fn stage_segments(&mut self, batch: &Batch<'_>, commits: bool, out: &mut Vec<u8>) -> Result<(), Fault> {
         let start = out.len();
         let mut chain = self.staged.clone().unwrap_or_else(|| self.written.clone());
-        let outcome = pieces(batch).try_for_each(|mut piece| {
+        let outcome = pieces(batch, self.segment_content).try_for_each(|mut piece| {
             piece.is_last &= commits;
             self.segment(&mut chain, &piece, out)
         });
@@ -140,6 +147,10 @@ impl BlockWriter for IndexedWriter {
 
     fn stage_part(&mut self, batch: &Batch<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
         self.stage_segments(batch, false, out)
+    }
+
+    fn set_segment_content(&mut self, bytes: usize) {
+        self.segment_content = bytes;
     }
 
     fn staged_is_durable(&mut self) {
@@ -194,15 +205,14 @@ struct Piece<'a> {
     is_last: bool,
 }
 
-/// Splits a batch at row borders into pieces of about [`SEGMENT_CONTENT`] bytes. An empty batch has no piece.
-fn pieces<'a>(batch: &'a Batch<'_>) -> impl Iterator<Item = Piece<'a>> {
+/// Splits a batch at row borders into pieces of at most `content_max` bytes, a longer row alone. An empty batch has no piece.
+fn pieces<'a>(batch: &'a Batch<'_>, content_max: usize) -> impl Iterator<Item = Piece<'a>> {
     let mut rows = batch.rows.iter().peekable();
     let mut start = 0;
     std::iter::from_fn(move || {
         let mut piece = Piece { content: &[], events: 0, last_time: None, is_last: false };
         let mut end = start;
-        while let Some(row) =
-            rows.next_if(|row| end == start || row.end.saturating_sub(start) <= SEGMENT_CONTENT)
+        while let Some(row) = rows.next_if(|row| end == start || row.end.saturating_sub(start) <= content_max)
         {
             end = row.end;
             piece.events = piece.events.saturating_add(row.events);

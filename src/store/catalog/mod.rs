@@ -1,0 +1,266 @@
+//! What listings found, kept outside the root, so that the next one reads only what has changed.
+//!
+//! A session's entry is true as long as its folder and its log are what they were: device, inode, size, and both times of each,
+//! to the nanosecond. The folder's are among them because a successor that is published beside a log changes nothing in the log.
+//!
+//! A file system stamps with a clock that ticks more coarsely than it writes: what changed a moment before it was read may
+//! change once more and keep its stamp. Such an entry is not kept; the session is read until it has been quiet for two seconds.
+//!
+//! A catalog is a cache. It is written to a temporary file and renamed, without a sync: a crash may leave one with holes, and a
+//! CRC tells. Of two processes that write at the same time one wins, and what the other found is found again. One that is
+//! damaged, of another root, of another build, or open to others is treated as if it were not there.
+
+mod entry;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use parking_lot::Mutex;
+
+use self::entry::Entry;
+use self::table::{Identity, Table, TableWriter, hash_of};
+use super::folder::check_place;
+use super::list::Places;
+use super::publish::random_hex12;
+use super::snapshot::{FileRevision, Revision, Snapshot};
+use crate::container::disk::{Access, Disk, FileKind};
+use crate::limits::Limits;
+
+/// A folder of catalogs, one file for each root that is listed with it.
+///
+/// The folder is made, private to the user, when there is something to keep; one that is there must not be writable by others
+/// and not lie in the root, or it is not used. Files are private to the user: they hold ids and working directories.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Catalog {
+    folder: PathBuf,
+}
+
+impl Catalog {
+    /// The catalogs in `folder`. Touches nothing.
+    #[must_use]
+    pub fn in_folder(folder: impl Into<PathBuf>) -> Self {
+        Self { folder: folder.into() }
+    }
+
+    /// The folder.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The catalog of `root`, read, or empty where there is none that may be used. `None` if none may be kept.
+    pub(super) fn open(&self, disk: &Arc<dyn Disk>, root: &Path, limits: &Limits) -> Option<Book> {
+        let root = std::path::absolute(root).ok()?;
+        let folder = std::path::absolute(&self.folder).ok()?;
+        if folder.starts_with(&root) {
+            return None;
+        }
+        let stamp = disk.stamp(&root.join(".")).ok().flatten()?;
+        let identity = Identity::new(root.as_os_str(), stamp.device, stamp.inode, limits);
+        let path = folder.join(identity.file_name());
+        let table = match disk.stamp(&folder).ok()? {
+            Some(stamp) if stamp.kind == FileKind::Dir && stamp.mode & 0o022 == 0 => {
+                open_private(disk, &path).and_then(|(file, len)| Table::read(&*file, len, &identity))
+            }
+            Some(_) => return None,
+            None => None,
+        };
+        let entries = table.as_ref().map_or(0, Table::len);
+        let uses = std::iter::repeat_with(|| AtomicU8::new(GONE)).take(entries).collect();
+        Some(Book { folder, path, identity, table, uses, fresh: Mutex::default() })
+    }
+}
+
+/// Opens a catalog that nobody but its owner may read. Links are not followed.
+fn open_private(
+    disk: &Arc<dyn Disk>,
+    path: &Path,
+) -> Option<(Box<dyn crate::container::disk::DiskFile>, u64)> {
+    let (file, stamp) = disk.open_stamped(path, Access::Read).ok()?;
+    (stamp.kind == FileKind::File && stamp.mode & 0o077 == 0).then_some((file, stamp.size))
+}
+
+/// No session of the listing has the entry's name.
+const GONE: u8 = 0;
+/// Its session has changed.
+const STALE: u8 = 1;
+/// It was true.
+const TRUE: u8 = 2;
+
+/// The catalog of one root, during one listing.
+#[derive(Debug)]
+pub(super) struct Book {
+    folder: PathBuf,
+    path: PathBuf,
+    identity: Identity,
+    table: Option<Table>,
+    /// What became of each entry of the table.
+    uses: Vec<AtomicU8>,
+    /// Places of what was read and may be kept, with their folders.
+    fresh: Mutex<Vec<(u32, FileRevision)>>,
+}
+
+/// A session's folder before anything in it was read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seen {
+    at_ns: i128,
+    folder: FileRevision,
+}
+
+impl Seen {
+    /// Looks at the folder at `path`, or where a link there leads.
+    pub(super) fn look(disk: &dyn Disk, path: &Path) -> Option<Self> {
+        // The clock first: whatever changes behind this moment has a later stamp.
+        let at_ns = disk.now_ns();
+        let stamp = disk.stamp(&path.join(".")).ok().flatten()?;
+        Some(Self { at_ns, folder: FileRevision::of(&stamp) })
+    }
+
+    /// Whether a file of that revision had been quiet for long enough that any change would show.
+    fn was_quiet(&self, revision: &FileRevision) -> bool {
+        /// The coarsest clock of a file system in use, that of FAT. Others tick every few milliseconds.
+        const TICK_NS: i128 = 2_000_000_000;
+        let last = i128::from(revision.modified_ns.max(revision.changed_ns));
+        last.saturating_add(TICK_NS) <= self.at_ns
+    }
+}
+
+impl Book {
+    /// What is known of the session in `folder`, if it is still true.
+    pub(super) fn find(
+        &self,
+        disk: &Arc<dyn Disk>,
+        names: (&std::ffi::OsStr, &std::ffi::OsStr),
+        folder: &Path,
+        seen: &Seen,
+        limits: Limits,
+    ) -> Option<Snapshot> {
+        let (number, bytes) = self.table.as_ref()?.find(hash_of(names)).find(|(_, bytes)| {
+            // Read twice where it is found, which costs less than a borrow of a copy.
+            Entry::read(bytes).is_some_and(|entry| entry.is_of(names))
+        })?;
+        let entry = Entry::read(&bytes)?;
+        let mark = self.uses.get(number)?;
+        mark.store(STALE, Ordering::Relaxed);
+        if entry.folder() != seen.folder {
+            return None;
+        }
+        let log = disk.stamp(&entry.log_path(folder)?).ok().flatten()?;
+        if log.kind != FileKind::File || FileRevision::of(&log) != entry.log() {
+            return None;
+        }
+        let snapshot = entry.snapshot(folder, names.0, &limits)?;
+        // Whether it stands where it belongs may depend on a link elsewhere in the root.
+        check_place(&**disk, folder, &snapshot.path, snapshot.header.as_ref()?).ok()?;
+        mark.store(TRUE, Ordering::Relaxed);
+        Some(snapshot)
+    }
+
+    /// Takes note of a session that was read, the `index`th of the listing.
+    pub(super) fn note(&self, index: u32, seen: Seen, snapshot: &Snapshot) {
+        if seen.was_quiet(&seen.folder)
+            && snapshot.revision.and_then(Revision::as_file).is_some_and(|log| seen.was_quiet(&log))
+        {
+            self.fresh.lock().push((index, seen.folder));
+        }
+    }
+
+    /// Writes the catalog anew, if that pays. Whatever fails here costs only time, at the next listing.
+    pub(super) fn keep(self, disk: &Arc<dyn Disk>, places: &Places, found: &[Option<Snapshot>]) {
+        if self.pays() {
+            let _failed = self.write(&**disk, places, found);
+        }
+    }
+
+    /// Reading a session costs some thirty times as much as writing an entry. And what is deleted shall be gone.
+    fn pays(&self) -> bool {
+        const READS_PER_WRITE: usize = 32;
+        let count =
+            |wanted: u8| self.uses.iter().filter(|mark| mark.load(Ordering::Relaxed) == wanted).count();
+        let fresh = self.fresh.lock().len();
+        let total = count(TRUE).saturating_add(fresh);
+        count(GONE) > 0 || (fresh > 0 && fresh.saturating_mul(READS_PER_WRITE) >= total)
+    }
+
+    fn write(mut self, disk: &dyn Disk, places: &Places, found: &[Option<Snapshot>]) -> io::Result<()> {
+        make_private(disk, &self.folder)?;
+        let fresh = std::mem::take(self.fresh.get_mut());
+        let temporary = self.temporary(&random_hex12()?);
+        let file = disk.create_new(&temporary)?;
+        let total = fresh.len().saturating_add(self.uses.len());
+        let mut writer = TableWriter::new(&*file, total);
+        let written = self
+            .copy_true(&mut writer)
+            .and_then(|()| {
+                fresh.iter().try_for_each(|(index, folder)| {
+                    let index = usize::try_from(*index).unwrap_or(usize::MAX);
+                    let place = places.all().get(index).map(|place| places.names(place));
+                    let snapshot = found.get(index).and_then(Option::as_ref);
+                    let Some((names, snapshot)) = place.zip(snapshot) else { return Ok(()) };
+                    writer.add(hash_of(names), |out| entry::write(names, folder, snapshot, out))
+                })
+            })
+            .and_then(|()| writer.finish(&self.identity))
+            .and_then(|()| disk.rename(&temporary, &self.path));
+        if written.is_err() {
+            let _ = disk.remove_file(&temporary);
+        }
+        self.sweep(disk);
+        written
+    }
+
+    /// Adds the entries that are still true as they are, with sections that only a later build knows.
+    fn copy_true(&self, writer: &mut TableWriter<'_>) -> io::Result<()> {
+        let Some(table) = &self.table else { return Ok(()) };
+        let kept = self.uses.iter().enumerate().filter(|(_, mark)| mark.load(Ordering::Relaxed) == TRUE);
+        for (number, _) in kept {
+            if let Some((hash, entry)) = table.get(number) {
+                writer.add(hash, |out| {
+                    out.extend_from_slice(entry);
+                    true
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn temporary(&self, tag: &str) -> PathBuf {
+        self.path.with_extension(format!("catalog.{tag}.tmp"))
+    }
+
+    /// Takes away what writers of this catalog left that died an hour ago or more.
+    fn sweep(&self, disk: &dyn Disk) {
+        const HOUR_NS: i128 = 3_600_000_000_000;
+        let Some(prefix) = self.path.file_name() else { return };
+        for entry in disk.read_dir(&self.folder).unwrap_or_default() {
+            let name = entry.name.as_encoded_bytes();
+            let is_ours = name.starts_with(prefix.as_encoded_bytes()) && name.ends_with(b".tmp");
+            if !is_ours || entry.kind != FileKind::File {
+                continue;
+            }
+            let path = self.folder.join(&entry.name);
+            if let Ok(Some(stamp)) = disk.stamp(&path)
+                && stamp.modified_ns.saturating_add(HOUR_NS) < disk.now_ns()
+            {
+                let _ = disk.remove_file(&path);
+            }
+        }
+    }
+}
+
+/// Makes a folder, private to the user, and those that lead to it.
+fn make_private(disk: &dyn Disk, folder: &Path) -> io::Result<()> {
+    let mut missing = Vec::new();
+    for at in folder.ancestors() {
+        if disk.stamp(&at.join("."))?.is_some() {
+            break;
+        }
+        missing.push(at);
+    }
+    missing.into_iter().rev().try_for_each(|at| disk.create_dir(at).map(|_| ()))
+}
