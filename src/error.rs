@@ -146,6 +146,29 @@ pub enum Error {
         /// The row's seq.
         actual: u64,
     },
+    /// An event of a batch is of a type that readers of the log do not know, and they may not pass over it. Nothing of the
+    /// batch was stored: every later open would have been refused. See [`Admission`](crate::session::Admission).
+    #[error(
+        "event {seq} has the type {event_type}, which no reader knows, and it is not marked as ignorable"
+    )]
+    UnknownType {
+        /// Place in the batch, from 0.
+        index: usize,
+        /// The event's seq.
+        seq: u64,
+        /// Its type, printable.
+        event_type: String,
+    },
+    /// Events that were accepted are not in the stored log. Whoever has them appends them.
+    #[error("session {id} has {accepted} events, and only {stored} of them are stored")]
+    NotStored {
+        /// The id, printable.
+        id: String,
+        /// Events that are stored.
+        stored: u64,
+        /// Events that should be.
+        accepted: u64,
+    },
     /// A log does not stand where its name, its header or its bytes say.
     #[error("{}: {what}", .path.display())]
     IdentityMismatch {
@@ -294,8 +317,9 @@ impl Error {
     }
 
     /// The same failure, for another caller who asks how it ended. A refusal of the system keeps its number, or its kind
-    /// and words where it has none.
-    pub(crate) fn again(&self) -> Self {
+    /// and words where it has none. For stores, whose `close` tells every caller the same.
+    #[must_use]
+    pub fn again(&self) -> Self {
         match self {
             Self::AlreadyExists { id } => Self::AlreadyExists { id: id.clone() },
             Self::AlreadyOwned { id, owner } => Self::AlreadyOwned { id: id.clone(), owner: owner.clone() },
@@ -321,6 +345,12 @@ impl Error {
             &Self::SeqMismatch { ref id, expected, index, actual } => {
                 Self::SeqMismatch { id: id.clone(), expected, index, actual }
             }
+            &Self::UnknownType { index, seq, ref event_type } => {
+                Self::UnknownType { index, seq, event_type: event_type.clone() }
+            }
+            &Self::NotStored { ref id, stored, accepted } => {
+                Self::NotStored { id: id.clone(), stored, accepted }
+            }
             Self::IdentityMismatch { path, what } => {
                 Self::IdentityMismatch { path: path.clone(), what: what.clone() }
             }
@@ -343,7 +373,8 @@ impl Error {
     }
 
     /// `None` for no failures, the failure itself for one, [`Error::Aggregate`] for more.
-    pub(crate) fn aggregate(mut errors: Vec<Self>) -> Option<Self> {
+    #[must_use]
+    pub fn aggregate(mut errors: Vec<Self>) -> Option<Self> {
         match errors.len() {
             0 | 1 => errors.pop(),
             _ => Some(Self::Aggregate(errors)),

@@ -13,10 +13,13 @@
 //! | [`session`] | the logical log: surface, messages, forks, live sessions | inventories, files |
 //! | [`format`](mod@format) | generations, their inventories, migrations | where files live |
 //! | [`store`] | sessions: create, open, stat, list; publication, locks, repair | screens |
+//! | `contract` | the rules that every store keeps, as tests (feature `contract-tests`) | screens |
 //!
 //! Each layer uses only those above it in this table.
 
 pub mod container;
+#[cfg(feature = "contract-tests")]
+pub mod contract;
 mod error;
 pub mod format;
 #[cfg(any(test, feature = "fuzzing"))]

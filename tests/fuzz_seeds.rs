@@ -29,6 +29,12 @@ targets! {
     stream_accumulate => seslog::fuzzing::stream::fuzz_stream_accumulate,
     stream_expand => seslog::fuzzing::stream::fuzz_stream_expand,
     migrate => seslog::fuzzing::migrate::fuzz_migrate,
+    packed_row => seslog::fuzzing::packed_row::fuzz_packed_row,
+    header => seslog::fuzzing::header::fuzz_header,
+    trailer => seslog::fuzzing::trailer::fuzz_trailer,
+    tail => seslog::fuzzing::tail::fuzz_tail,
+    path_segment => seslog::fuzzing::path_segment::fuzz_path_segment,
+    store_model => seslog::fuzzing::store_model::fuzz_store_model,
 }
 
 fn run_seeds(target: &str, body: fn(&[u8])) {

@@ -20,6 +20,7 @@ mod quick;
 )]
 pub(crate) mod raw;
 mod read;
+mod resume;
 mod seek;
 mod source;
 #[doc(hidden)]
@@ -28,6 +29,16 @@ mod tail;
 mod trailer;
 mod write;
 mod zstd;
+
+/// What the bodies of the fuzz targets look at piece by piece.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod parts {
+    pub(crate) use super::crc::crc32;
+    pub(crate) use super::indexed::{Walk, WalkStop, last_trailer};
+    pub(crate) use super::seek::jump;
+    pub(crate) use super::trailer::{SKIPPABLE_HEADER, Trailer};
+    pub(crate) use super::zstd::{Decoder, Encoder};
+}
 
 pub use batch::{Batch, RowMark};
 pub(crate) use crc::crc32;
@@ -40,6 +51,7 @@ pub(crate) use probe::sealed_count;
 pub use probe::{Last, Probe, header_line, probe};
 pub use quick::{Skim, skim};
 pub use read::{Block, BlockReader, Counted, Skipped, reader};
+pub(crate) use resume::resume;
 pub use source::{FileSource, Source};
 pub use tail::{Tail, TailState};
 pub use trailer::{LogId, TRAILER_LEN};

@@ -18,7 +18,7 @@ const NEAR: u64 = 4 << 10;
 pub(super) const FAR: u64 = 60 << 10;
 
 /// Markers at the end of an indexed log that a look from behind steps over.
-const MARKERS: usize = 16;
+pub(super) const MARKERS: usize = 16;
 
 /// Longest last segment that is read in one piece.
 const AT_ONCE: usize = 1 << 20;

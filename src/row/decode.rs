@@ -357,6 +357,11 @@ impl RowDecoder {
         self.dropped
     }
 
+    /// The last accepted event that ends inherited ones.
+    pub(crate) const fn marker(&self) -> Option<Seq> {
+        self.marker
+    }
+
     /// The number of inherited events, once all rows of a log have been pushed from its first on.
     ///
     /// # Errors

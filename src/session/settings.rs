@@ -22,11 +22,13 @@ pub struct Settings {
 type Report = dyn Fn(&Session, &CallFailure) + Send + Sync;
 
 /// What is refused at append beyond what the log itself demands.
+///
+/// A [`Session`] and a handle of a store take the same setting; a session reads payloads and asks more of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Admission {
     /// What no reader of the generation would open again: an event type that it does not know and that is not marked as
-    /// ignorable, a message or a request header without its shape, and a retired form.
+    /// ignorable; in a [`Session`] also a message or a request header without its shape, and a retired form.
     #[default]
     Readable,
     /// Only what the original refuses. A log may then come to hold what no reader opens.

@@ -29,6 +29,12 @@ impl Cancel {
         Self(None)
     }
 
+    /// Whether anybody could cancel it: whoever waits with such a token has to look now and then.
+    #[must_use]
+    pub const fn can_cancel(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// Cancels whatever looks at the token from now on. Only the first reason counts.
     pub fn cancel(&self, reason: impl Into<CancelReason>) {
         if let Some(cell) = &self.0 {

@@ -1,30 +1,26 @@
 //! One open session: `read`, `append`, `flush`, `close`.
 
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
+use super::admit::check_rows;
 use super::append::Appender;
 use super::cancel::Cancel;
-use super::events::{Checked, CheckedFault, Events};
+use super::events::{Checked, Events};
 use super::layout::{LOCK_NAME, log_name, printable};
 use super::lease::Claim;
 use super::log_writer::LogWriter;
-use super::migrate::{MigrateOptions, MigrationOutcome, migrate_locked};
+use super::open::{Opened, Validate, open_locked};
 use super::publish::{FOLDERS_SYNCED, create_dirs};
-use super::restore::require_known;
-use super::scan::{Item, Report, ScanOptions, scan_to_writer};
 use super::seam::SessionHandle;
-use super::store::Shared;
+use super::store::{Shared, StoreOptions};
 use crate::container::LogId;
-use crate::container::disk::{Access, Disk, DiskLock, LockAttempt};
+use crate::container::disk::{Disk, DiskLock, LockAttempt};
 use crate::error::{Error, Result};
-use crate::json::Text;
-use crate::row::{Check, Header, PhysicalRow, one_line};
-use crate::units::Generation;
+use crate::row::Header;
 
 /// What a handle may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,9 +70,6 @@ struct WriteState {
     claim: Claim,
 }
 
-/// Logs whose rows take more than this are not kept in memory for the reads before a handle's first append.
-const PRIMED_BYTES_MAX: u64 = 32 << 20;
-
 /// How often a look at a log starts over because the file became shorter meanwhile: a writer repairs it, or takes an append back.
 pub(super) const READ_RETRIES: u32 = 3;
 
@@ -98,27 +91,25 @@ impl FileHandle {
         Self::new(shared, header, inherited, SessionAccess::Read, folder, None)
     }
 
-    /// Opens a stored session for writing: takes the lock, then reads and checks the whole log.
+    /// Opens a stored session for writing: takes the lock, then judges the log.
     ///
     /// # Errors
     /// [`Error::AlreadyOwned`], [`Error::Corruption`], [`Error::DamagedTail`], [`Error::Refused`] and the others that say why a
     /// log cannot be written to.
-    pub(super) fn for_writing(shared: Arc<Shared>, folder: &Path, claim: Claim) -> Result<Self> {
+    pub(super) fn for_writing(
+        shared: Arc<Shared>,
+        folder: &Path,
+        claim: Claim,
+        validate: Validate,
+    ) -> Result<Self> {
         let lock = take_lock_in(&**shared.disk(), folder, claim.shown_id())?;
-        let opened = Self::open_locked(&shared, folder, claim.id());
-        match opened {
-            Ok((header, report, appender, primed)) => {
-                let write = WriteState {
-                    next_seq: report.events,
-                    appender: Some(appender),
-                    primed: (report.content_bytes <= PRIMED_BYTES_MAX).then_some(primed),
-                    lock: Some(lock),
-                    claim,
-                };
+        match open_locked(&shared, folder, claim.id(), validate) {
+            Ok(Opened { header, inherited, events, appender, primed }) => {
+                let appender = Some(appender);
+                let write = WriteState { next_seq: events, appender, primed, lock: Some(lock), claim };
                 let folder = folder.to_path_buf();
-                let handle =
-                    Self::new(shared, header, report.inherited, SessionAccess::Write, folder, Some(write));
-                handle.state.lock().seen = report.events;
+                let handle = Self::new(shared, header, inherited, SessionAccess::Write, folder, Some(write));
+                handle.state.lock().seen = events;
                 Ok(handle)
             }
             Err(error) => match lock.release() {
@@ -129,63 +120,6 @@ impl FileHandle {
                 }
             },
         }
-    }
-
-    fn open_locked(
-        shared: &Arc<Shared>,
-        folder: &Path,
-        id: &Text,
-    ) -> Result<(Header, Report, Appender, Events)> {
-        // Chosen again under the lock: a successor may have been published since.
-        let mut log = shared.open_log(folder)?;
-        let generation = log.generation()?;
-        log.check_name(generation)?;
-        if generation != Generation::CURRENT {
-            let options = MigrateOptions {
-                limits: shared.options().limits,
-                level: shared.options().level,
-                ..MigrateOptions::default()
-            };
-            let migrated = migrate_locked(shared.disk(), folder, &options)?;
-            if let MigrationOutcome::Refused(source) = migrated.outcome {
-                return Err(Error::Refused { path: migrated.source, source });
-            }
-            log = shared.open_log(folder)?;
-        }
-        let mut primed = Events::default();
-        let mut bytes = 0_u64;
-        let (mut report, blocks) = scan_to_writer(&log, ScanOptions::STRICT, &mut |item| {
-            if let Item::Row { row, .. } = item {
-                require_known(&log, &row)?;
-                bytes = bytes.saturating_add(row.line().len() as u64);
-                if bytes <= PRIMED_BYTES_MAX {
-                    primed.push_row(&row, 0, u64::MAX);
-                }
-            }
-            Ok(ControlFlow::Continue(()))
-        })?;
-        report.require_appendable(&log)?;
-        let header =
-            report.header.take().ok_or_else(|| Error::NotFound { id: log.path().display().to_string() })?;
-        log.check_name(header.generation())?;
-        if header.id() != id {
-            return Err(Error::IdentityMismatch {
-                path: log.path().to_path_buf(),
-                what: format!(
-                    "session {} was asked for, the header's id is {}",
-                    printable(id),
-                    printable(header.id())
-                ),
-            });
-        }
-        let tail = report.tail;
-        let durable = tail.map_or(0, |tail| tail.durable);
-        let writer = blocks.writer(durable, shared.options().level);
-        let disk = Arc::clone(shared.disk());
-        let file = disk.open(log.path(), Access::Append).map_err(Error::io(log.path(), "opening"))?;
-        let appender = Appender::new(disk, log.path(), file, writer, tail)?;
-        appender.check_judged(log.stamp())?;
-        Ok((header, report, appender, primed))
     }
 
     fn new(
@@ -285,10 +219,12 @@ impl FileHandle {
     /// Stores rows behind the log, all or none, and with [`Durability::Sync`](super::Durability::Sync) returns when they are on disk.
     ///
     /// Each row is one event of the current generation as JSON text without a newline; the first continues the log's seqs
-    /// and the others follow. Rows are stored byte for byte.
+    /// and the others follow. Rows are stored byte for byte. Their types are known to the generation or the events marked as
+    /// ignorable, unless [`StoreOptions::admission`](super::StoreOptions::admission) lets anything in.
     ///
     /// # Errors
-    /// [`Error::HandleClosed`], [`Error::ReadOnly`], [`Error::InvalidRow`], [`Error::SeqMismatch`]: nothing was stored.
+    /// [`Error::HandleClosed`], [`Error::ReadOnly`], [`Error::InvalidRow`], [`Error::SeqMismatch`], [`Error::UnknownType`]:
+    /// nothing was stored, and the seqs stay free.
     /// [`Error::Foreign`]: another program changed the log; nothing was stored. [`Error::Io`]: nothing is stored, or the
     /// handle is poisoned and every later call says [`Error::Poisoned`].
     pub fn append(&self, rows: &[&[u8]]) -> Result<()> {
@@ -305,7 +241,8 @@ impl FileHandle {
         if rows.is_empty() {
             return Ok(());
         }
-        let batch = self.check_rows(write.next_seq, rows)?;
+        let StoreOptions { ref limits, admission, .. } = *self.shared.options();
+        let batch = check_rows(rows, write.next_seq, admission, limits, &self.shown_id)?;
         self.store(folder, write, &batch)?;
         write.next_seq = batch.next_seq;
         *seen = batch.next_seq;
@@ -369,25 +306,6 @@ impl FileHandle {
         }
         drop(write);
         Error::aggregate(errors).map_or(Ok(()), Err)
-    }
-
-    fn check_rows(&self, next_seq: u64, rows: &[&[u8]]) -> Result<Checked> {
-        let mut batch = Checked::starting_at(next_seq);
-        batch.reserve(rows.iter().map(|row| row.len().saturating_add(1)).sum(), rows.len());
-        for (index, line) in rows.iter().enumerate() {
-            let limits = &self.shared.options().limits;
-            let row = one_line(line)
-                .and_then(|()| PhysicalRow::read(line, Generation::CURRENT, Check::Full, limits))
-                .map_err(|source| Error::InvalidRow { index, source })?;
-            let expected = batch.next_seq;
-            batch.push(&row).map_err(|CheckedFault::Seq { actual }| Error::SeqMismatch {
-                id: self.shown_id.clone(),
-                expected,
-                index,
-                actual: actual.get(),
-            })?;
-        }
-        Ok(batch)
     }
 
     fn store(&self, folder: &Path, write: &mut WriteState, batch: &Checked) -> Result<()> {

@@ -1,8 +1,11 @@
 //! The seam: sessions in a root folder, created, opened, read and appended to.
 
+mod admit;
 mod append;
+mod behind;
 mod cancel;
 mod catalog;
+mod checkpoint;
 mod compact;
 mod events;
 mod folder;
@@ -13,7 +16,9 @@ mod lines;
 mod list;
 mod log_file;
 mod log_writer;
+pub mod memory;
 mod migrate;
+mod open;
 mod publish;
 mod range;
 mod recover;
@@ -26,17 +31,25 @@ mod seam;
 mod snapshot;
 #[expect(clippy::module_inception, reason = "the store is one noun of the seam among several")]
 mod store;
+mod sync;
 
+pub use crate::session::Admission;
 pub use append::Durability;
+pub use behind::{
+    BehindOptions, BehindReport, Clock, Following, ManualClock, Routed, SystemClock, WINDOW, WriteBehind,
+};
 pub use cancel::{Cancel, CancelReason};
 pub use catalog::Catalog;
+pub use checkpoint::{Checkpoints, DoNotBeginTurn, DoNotCallModel, DoNotRunTool, FailTurn};
 pub use compact::{CompactOptions, Compacted, compact};
 pub use events::Events;
 pub use folder::{Folder, LogName};
 pub use handle::{FileHandle, SessionAccess};
 pub use log_file::{LogFile, ReadMode};
 pub use log_writer::{LogWriter, Written};
+pub use memory::{MemoryHandle, MemoryOptions, MemoryStorage, MemoryStore};
 pub use migrate::{MigrateOptions, Migrated, MigrationOutcome, migrate};
+pub use open::{OpenOptions, Validate};
 pub use recover::{Recovered, plan_recovery, recover};
 pub use repair::Repaired;
 pub use reserve::Reservation;

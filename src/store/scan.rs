@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use super::log_file::LogFile;
 use crate::container::{
     Block, BlockReader, Encoding, Fault, FileSource, ReadError, Skipped, Tail, TailState, header_line,
-    reader, reader_at,
+    reader, reader_at, resume,
 };
 use crate::error::{Damage, Error, Result, Unsupported};
 use crate::row::{
@@ -159,6 +159,8 @@ pub struct Report {
     pub committed_events: u64,
     /// The scan was stopped by its visitor.
     pub stopped: bool,
+    /// The last event read that ends inherited ones.
+    pub(crate) marker: Option<Seq>,
 }
 
 /// More findings than this are counted and not kept: a file of a million bad lines must not fill the memory.
@@ -198,46 +200,70 @@ pub(crate) fn scan_from_of(
         return scan(log, options, visit);
     }
     let mut source = log.source()?;
-    let Some((line, header, mut blocks)) = position(log, &mut source, from, events)? else {
+    let Some((line, header)) = head_of(log, &mut source)? else { return scan(log, options, visit) };
+    let Some(mut blocks) = position(log, &mut source, header.generation(), from, events)? else {
         return scan(log, options, visit);
     };
-    let mut scan = Scan::new(log, options);
-    scan.decoder = decoder(log, header.generation(), Recovery::Recoverable, options.check);
     let flow =
         visit(Item::Header { line: line.strip_suffix(b"\n").unwrap_or(&line), header: Some(&header) })?;
-    scan.report.header = Some(header);
+    let mut scan = Scan::in_the_middle(log, options, header);
     if flow.is_break() {
         scan.report.stopped = true;
         return Ok(scan.finish(None));
     }
-    scan.line = 1;
-    scan.starts_in_the_middle = true;
-    scan.from_the_middle = true;
     scan.run(&mut source, &mut *blocks, visit)?;
     Ok(scan.finish(blocks.tail()))
 }
 
-/// The header, its line, and a reader that stands before event `from`; `None` where reading from the head is the way.
+/// Scans the end of a log as far as an append needs it, and hands out the reader, whose writer goes on behind the last block.
+///
+/// `None` where only a scan from the head can say how the log ends. Header and middle are checked as
+/// [`resume`] says; the report's counts of frames, rows and text cover what was read.
+///
+/// # Errors
+/// As [`scan`].
+pub(crate) fn scan_end_to_writer(
+    log: &LogFile,
+    visit: Visit<'_>,
+) -> Result<Option<(Report, Box<dyn BlockReader>)>> {
+    let mut source = log.probe_source();
+    let Some((_, header)) = head_of(log, &mut source)? else { return Ok(None) };
+    let blocks = resume(&mut source, log.encoding(), *log.limits());
+    let Some(mut blocks) = blocks.map_err(|error| Error::read(log.path(), 0, error))? else {
+        return Ok(None);
+    };
+    let mut scan = Scan::in_the_middle(log, ScanOptions::STRICT, header);
+    scan.run(&mut source, &mut *blocks, visit)?;
+    let report = scan.finish(blocks.tail());
+    Ok((report.rows > 0).then_some((report, blocks)))
+}
+
+/// The header and its line; `None` for what is none, which a scan from the head names.
+fn head_of(log: &LogFile, source: &mut FileSource<'_>) -> Result<Option<(Vec<u8>, Header)>> {
+    let line = match header_line(source, log.encoding(), *log.limits()) {
+        Ok(line) => line,
+        Err(error @ ReadError::Io(_)) => return Err(Error::read(log.path(), 0, error)),
+        Err(ReadError::Bad { .. }) => return Ok(None),
+    };
+    let header = Header::parse(line.strip_suffix(b"\n").unwrap_or(&line), log.limits());
+    Ok(header.ok().map(|header| (line, header)))
+}
+
+/// A reader that stands before event `from`; `None` where reading from the head is the way.
 fn position(
     log: &LogFile,
     source: &mut FileSource<'_>,
+    generation: Generation,
     from: u64,
     events: Option<u64>,
-) -> Result<Option<Position>> {
-    let read = |error| Error::read(log.path(), 0, error);
-    let Ok(line) = header_line(source, log.encoding(), *log.limits()) else { return Ok(None) };
-    let Ok(header) = Header::parse(line.strip_suffix(b"\n").unwrap_or(&line), log.limits()) else {
-        return Ok(None);
-    };
+) -> Result<Option<Box<dyn BlockReader>>> {
     let mut seq_of = |line: &[u8]| {
-        let row = PhysicalRow::read(line, header.generation(), Check::Envelope, log.limits());
+        let row = PhysicalRow::read(line, generation, Check::Envelope, log.limits());
         row.ok().map(|row| row.first_seq().get())
     };
-    let found = reader_at(source, log.encoding(), *log.limits(), from, events, &mut seq_of).map_err(read)?;
-    Ok(found.map(|blocks| (line, header, blocks)))
+    reader_at(source, log.encoding(), *log.limits(), from, events, &mut seq_of)
+        .map_err(|error| Error::read(log.path(), 0, error))
 }
-
-type Position = (Vec<u8>, Header, Box<dyn BlockReader>);
 
 /// As [`scan`], and hands out the reader, whose writer goes on behind the last block.
 pub(crate) fn scan_to_writer(
@@ -299,6 +325,7 @@ impl<'l> Scan<'l> {
             findings: Vec::new(),
             findings_total: 0,
             stopped: false,
+            marker: None,
         };
         let generation = log.named().map_or(Generation::CURRENT, |(generation, _)| generation);
         Self {
@@ -318,6 +345,17 @@ impl<'l> Scan<'l> {
             starts_in_the_middle: false,
             from_the_middle: false,
         }
+    }
+
+    /// A scan whose first block is not the header's.
+    fn in_the_middle(log: &'l LogFile, options: ScanOptions, header: Header) -> Self {
+        let mut scan = Self::new(log, options);
+        scan.decoder = decoder(log, header.generation(), Recovery::Recoverable, options.check);
+        scan.report.header = Some(header);
+        scan.line = 1;
+        scan.starts_in_the_middle = true;
+        scan.from_the_middle = true;
+        scan
     }
 
     fn run(
@@ -566,6 +604,7 @@ impl<'l> Scan<'l> {
 
     fn finish(mut self, tail: Option<Tail>) -> Report {
         self.report.tail = tail;
+        self.report.marker = self.decoder.marker();
         self.report.verdict = self.verdict();
         self.report
     }

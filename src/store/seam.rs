@@ -88,8 +88,9 @@ pub trait SessionHandle: Send + Sync + Debug {
     ///
     /// # Errors
     /// [`HandleClosed`](crate::Error::HandleClosed), [`ReadOnly`](crate::Error::ReadOnly),
-    /// [`InvalidRow`](crate::Error::InvalidRow), [`SeqMismatch`](crate::Error::SeqMismatch): nothing was stored and the seqs
-    /// stay free. A failed write may be tried again with the same rows.
+    /// [`InvalidRow`](crate::Error::InvalidRow), [`SeqMismatch`](crate::Error::SeqMismatch),
+    /// [`UnknownType`](crate::Error::UnknownType) unless the backend was told to let anything in: nothing was stored and the
+    /// seqs stay free. A failed write may be tried again with the same rows.
     fn append(&self, rows: &[&[u8]], cancel: &Cancel) -> Result<()>;
 
     /// Makes every accepted append durable, and stores a session that has nothing but its header.

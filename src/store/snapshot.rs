@@ -98,7 +98,17 @@ impl From<Verdict> for State {
 
 /// An opaque token that changes whenever a log does. Comparable for one session in one root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Revision {
+pub struct Revision(Token);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Token {
+    File(FileRevision),
+    Memory { storage: u64, change: u64 },
+}
+
+/// What tells one state of a file, or of a folder's names, from the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct FileRevision {
     pub(super) device: u64,
     pub(super) inode: u64,
     pub(super) size: u64,
@@ -110,6 +120,32 @@ impl Revision {
     /// The revision of a file that `stamp` describes. Times before 1677 and behind 2262 are taken for those years.
     #[must_use]
     pub fn of(stamp: &Stamp) -> Self {
+        Self(Token::File(FileRevision::of(stamp)))
+    }
+
+    /// The revision that change `change` of a storage in memory made.
+    pub(crate) const fn in_memory(storage: u64, change: u64) -> Self {
+        Self(Token::Memory { storage, change })
+    }
+
+    /// The state of the log's file, if it is one.
+    pub(super) const fn file(&self) -> Option<FileRevision> {
+        match self.0 {
+            Token::File(file) => Some(file),
+            Token::Memory { .. } => None,
+        }
+    }
+}
+
+impl From<FileRevision> for Revision {
+    fn from(file: FileRevision) -> Self {
+        Self(Token::File(file))
+    }
+}
+
+impl FileRevision {
+    /// As [`Revision::of`].
+    pub(super) fn of(stamp: &Stamp) -> Self {
         let ns = |ns: i128| i64::try_from(ns).unwrap_or(if ns < 0 { i64::MIN } else { i64::MAX });
         let &Stamp { device, inode, size, modified_ns, changed_ns, .. } = stamp;
         Self { device, inode, size, modified_ns: ns(modified_ns), changed_ns: ns(changed_ns) }
@@ -118,14 +154,18 @@ impl Revision {
 
 impl fmt::Display for Revision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { device, inode, size, modified_ns, changed_ns } = self;
-        write!(f, "{device}:{inode}:{size}:{modified_ns}:{changed_ns}")
+        match self.0 {
+            Token::File(FileRevision { device, inode, size, modified_ns, changed_ns }) => {
+                write!(f, "{device}:{inode}:{size}:{modified_ns}:{changed_ns}")
+            }
+            Token::Memory { storage, change } => write!(f, "memory:{storage}:{change}"),
+        }
     }
 }
 
 impl Snapshot {
-    /// Nothing known but where it is.
-    pub(super) fn at(path: &Path) -> Self {
+    /// A snapshot that says nothing but where the log would be.
+    pub(crate) fn empty(path: &Path) -> Self {
         Self {
             header: None,
             path: path.to_path_buf(),
@@ -145,17 +185,17 @@ impl Snapshot {
     /// A session that is created and not yet stored: visible to its own store, without counts.
     pub(crate) fn pending(path: &Path, header: Header) -> Self {
         let generation = Some(header.generation());
-        Self { header: Some(header), generation, state: State::Ok, ..Self::at(path) }
+        Self { header: Some(header), generation, state: State::Ok, ..Self::empty(path) }
     }
 
     /// Something that stands where a log should and may not be used as one.
     pub(crate) fn refused(path: &Path, error: Error) -> Self {
-        Self { state: State::Refused, error: Some(Box::new(error)), ..Self::at(path) }
+        Self { state: State::Refused, error: Some(Box::new(error)), ..Self::empty(path) }
     }
 
     /// A log that the operating system did not let us look at.
     pub(crate) fn unreadable(path: &Path, error: Error) -> Self {
-        Self { state: State::Corrupt, error: Some(Box::new(error)), ..Self::at(path) }
+        Self { state: State::Corrupt, error: Some(Box::new(error)), ..Self::empty(path) }
     }
 
     /// Looks at both ends of the log at `path`. Where the end is not clear from behind, its whole text is walked.
@@ -176,7 +216,7 @@ impl Snapshot {
     fn of_log_now(disk: &Arc<dyn Disk>, path: &Path, limits: Limits) -> Result<Self> {
         // Two page reads cost less than setting a map up.
         let log = LogFile::open(disk, path, limits, ReadMode::Read)?;
-        let mut snapshot = Self::at(path);
+        let mut snapshot = Self::empty(path);
         snapshot.size_bytes = Some(log.stamp().size);
         snapshot.revision = Some(Revision::of(log.stamp()));
         snapshot.encoding = Some(log.encoding());
@@ -224,10 +264,10 @@ impl Snapshot {
                     format!("the folder holds no log, only {}", strays.join(", "))
                 };
                 let error = Error::Layout { path: folder.path.clone(), what };
-                Self { error: Some(Box::new(error)), ..Self::at(&folder.path) }
+                Self { error: Some(Box::new(error)), ..Self::empty(&folder.path) }
             }
             Err(error) => {
-                Self { state: State::Refused, error: Some(Box::new(error)), ..Self::at(&folder.path) }
+                Self { state: State::Refused, error: Some(Box::new(error)), ..Self::empty(&folder.path) }
             }
         };
         snapshot.project = project;

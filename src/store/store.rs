@@ -7,6 +7,7 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
+use super::admit::check_new;
 use super::append::Durability;
 use super::cancel::Cancel;
 use super::catalog::Catalog;
@@ -17,6 +18,7 @@ use super::layout::{printable, session_dir_name, session_path};
 use super::lease::{Claim, Claims, Pending};
 use super::list::{Places, list, projects};
 use super::log_file::{LogFile, ReadMode};
+use super::open::{OpenOptions, Validate};
 use super::range::read_range;
 use super::restore::{restore, restore_range};
 use super::scan::{ScanOptions, scan};
@@ -29,6 +31,7 @@ use crate::format::catalog::{Classified, classify};
 use crate::json::Text;
 use crate::limits::Limits;
 use crate::row::{Header, Seeding};
+use crate::session::Admission;
 use crate::units::Generation;
 
 /// Settings of a store. They never change what a byte on disk means.
@@ -42,6 +45,10 @@ pub struct StoreOptions {
     pub level: i32,
     /// Whether an append waits for the disk.
     pub durability: Durability,
+    /// Whether an append refuses event types that would keep every later reader from opening the log.
+    pub admission: Admission,
+    /// How much of a log is checked when it is opened for writing.
+    pub validate: Validate,
     /// Bounds on what is read.
     pub limits: Limits,
     /// How logs are read.
@@ -54,6 +61,8 @@ impl Default for StoreOptions {
             encoding: Encoding::Indexed,
             level: LEVEL_DEFAULT,
             durability: Durability::Sync,
+            admission: Admission::Readable,
+            validate: Validate::Full,
             limits: Limits::DEFAULT,
             read_mode: ReadMode::default(),
         }
@@ -134,21 +143,9 @@ impl FileStore {
     /// [`Error::InvalidArgument`] for a header that this store cannot hold; [`Error::AlreadyExists`] for an id that is
     /// stored anywhere in the root, pending, or being created.
     pub fn create(&self, header: Header, inherited: Option<u64>) -> Result<Arc<FileHandle>> {
-        let invalid = |what: &str| Err(Error::InvalidArgument { what: what.to_owned() });
-        if header.generation() != Generation::CURRENT {
-            return invalid("new sessions are of the current generation");
-        }
-        let inherited = match (header.seeding(), inherited) {
-            (Seeding::Unseeded, None | Some(0)) => 0,
-            (Seeding::Unseeded, Some(_)) => {
-                return invalid("a session that is not seeded inherits no events");
-            }
-            (_, Some(cut)) => cut,
-            (_, None) => return invalid("a seeded session needs the number of its inherited events"),
-        };
-        let Some(folder) = session_path(&self.shared.root, header.cwd(), header.id()) else {
-            return invalid("no folder can be named after an empty id or an empty working directory");
-        };
+        let inherited = check_new(&header, inherited)?;
+        let folder = session_path(&self.shared.root, header.cwd(), header.id())
+            .expect("folders can be named after a header that was checked");
         let exists = || Error::AlreadyExists { id: printable(header.id()) };
         // Looked for under the claim: another creator may have stored the session and closed it a moment before.
         let claim = self.shared.claims.take(header.id(), None).ok_or_else(exists)?;
@@ -163,18 +160,36 @@ impl FileStore {
     /// Opens a session.
     ///
     /// For reading, this looks at both ends of the log and works beside any writer. For writing, it takes the session for
-    /// this handle alone, in all processes, and checks the whole log.
+    /// this handle alone, in all processes, and checks the log as [`StoreOptions::validate`] says: by default, all of it.
     ///
     /// # Errors
     /// [`Error::NotFound`], [`Error::AlreadyOwned`], [`Error::DuplicateId`], and what is wrong with the log.
     pub fn open(&self, id: &Text, access: SessionAccess) -> Result<Arc<FileHandle>> {
-        match access {
+        self.open_with(id, OpenOptions::from(access))
+    }
+
+    /// As [`FileStore::open`], with options of its own.
+    ///
+    /// ```no_run
+    /// # use seslog::{json::Text, store::{FileStore, OpenOptions, Validate}};
+    /// // A log of any length, as this host left it: in milliseconds.
+    /// let handle = FileStore::new("sessions")
+    ///     .open_with(&Text::from("s-1"), OpenOptions::WRITE.with_validate(Validate::Tail))?;
+    /// # Ok::<(), seslog::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`FileStore::open`].
+    pub fn open_with(&self, id: &Text, options: OpenOptions) -> Result<Arc<FileHandle>> {
+        match options.access {
             SessionAccess::Read => self.open_for_reading(id).map(|handle| self.shared.register(handle)),
             SessionAccess::Write => {
                 let owned = || Error::AlreadyOwned { id: printable(id), owner: None };
                 let claim = self.shared.claims.take(id, None).ok_or_else(owned)?;
                 let folder = self.shared.folder_of(id)?;
-                let handle = FileHandle::for_writing(Arc::clone(&self.shared), &folder.path, claim)?;
+                let validate = options.validate.unwrap_or(self.shared.options.validate);
+                let handle =
+                    FileHandle::for_writing(Arc::clone(&self.shared), &folder.path, claim, validate)?;
                 Ok(self.shared.register(handle))
             }
         }
@@ -194,7 +209,8 @@ impl FileStore {
         };
         let owned = || Error::AlreadyOwned { id: printable(header.id()), owner: None };
         let claim = self.shared.claims.take(header.id(), None).ok_or_else(owned)?;
-        let handle = FileHandle::for_writing(Arc::clone(&self.shared), folder, claim)?;
+        let validate = self.shared.options.validate;
+        let handle = FileHandle::for_writing(Arc::clone(&self.shared), folder, claim, validate)?;
         Ok(self.shared.register(handle))
     }
 

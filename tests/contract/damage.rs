@@ -1,36 +1,25 @@
 //! C8: torn tails and corruption.
 
+use seslog::Error;
 use seslog::container::Encoding;
 use seslog::container::disk::fault::{Failure, OpKind};
 use seslog::json::Text;
-use seslog::row::{Header, Seeding};
 use seslog::store::{SessionAccess, Snapshot, State, Verdict};
-use seslog::units::Generation;
-use seslog::{Error, Result};
 
 use crate::common::sessions::{append, fat_rows_by, header, read, read_all, row_by, row_of, rows_by};
 use crate::seam::{EIO, ENOSPC, ROOT, Seam, once_per_encoding};
 
 once_per_encoding! {
     r092_a_torn_tail_is_never_returned_and_reading_changes_nothing,
-    r093_complete_records_before_a_torn_fragment_are_returned,
-    r094_a_write_open_after_a_tear_goes_on_where_reading_ends,
     r095_recovered_records_are_rewritten_durably_before_the_next_batch,
     r096_a_repair_that_failed_is_completed_by_the_next_append,
     r096_a_repair_whose_sync_failed_is_completed_by_the_next_handle,
     r097_nothing_before_the_repair_changes,
     r097_what_is_cut_off_is_kept_whatever_has_its_name,
-    r098_opening_and_closing_repairs_nothing,
-    r099_damage_before_a_later_turn_end_is_corruption,
     r100_damage_without_a_later_turn_end_bounds_the_log,
     r101_a_complete_record_that_is_bad_is_no_tear,
     r102_a_final_record_that_was_cut_is_dropped_whole,
     r103_a_log_without_a_header_is_refused_and_listed,
-    r104_a_newer_generation_is_refused_with_advice_and_listed,
-    r105_header_and_marker_of_a_fork_must_agree,
-    r106_a_header_of_another_session_is_refused,
-    r108_an_open_turn_is_returned_as_it_is,
-    r109_refusals_name_the_file,
     r110_the_highest_generation_is_the_log_however_bad,
 }
 
@@ -84,25 +73,6 @@ fn r092_a_torn_tail_is_never_returned_and_reading_changes_nothing(seam: &Seam) {
         assert_eq!(seam.bytes(), bytes);
         assert_eq!(seam.instance().list().unwrap()[0].state, State::Torn);
     }
-}
-
-// With "complete records" meaning complete segments or lines (README): of a framed log the cut frame goes whole.
-fn r093_complete_records_before_a_torn_fragment_are_returned(seam: &Seam) {
-    let served = unfinished(seam);
-    let least = if seam.encoding == Encoding::Zstd { 2 } else { 3 };
-    assert!(served.len() >= least, "{}", served.len());
-}
-
-fn r094_a_write_open_after_a_tear_goes_on_where_reading_ends(seam: &Seam) {
-    let (served, _) = torn(seam, 70);
-    let handle = seam.open("s", SessionAccess::Write).unwrap();
-    let next = served.len() as u64;
-    assert_eq!(handle.next_seq(), Some(next));
-    append(&handle, &rows_by("b", next..next + 2)).unwrap();
-    let expected = [served, rows_by("b", next..next + 2)].concat();
-    assert_eq!(read_all(&handle).unwrap(), expected);
-    handle.close().unwrap();
-    assert_eq!((seam.read(), seam.verdict()), (expected, Verdict::Sound));
 }
 
 // "Recovered" as in 93 (README). They stand where they stood: rewriting puts identical bytes there.
@@ -228,17 +198,6 @@ fn r097_what_is_cut_off_is_kept_whatever_has_its_name(seam: &Seam) {
     }
 }
 
-fn r098_opening_and_closing_repairs_nothing(seam: &Seam) {
-    let (_, before) = torn(seam, 70);
-    let handle = seam.open("s", SessionAccess::Write).unwrap();
-    handle.flush().unwrap();
-    handle.close().unwrap();
-    assert_eq!(seam.bytes(), before);
-    let strays =
-        |seam: &Seam| seam.disk.paths().iter().filter(|path| path.to_string_lossy().contains("torn")).count();
-    assert_eq!(strays(seam), 0);
-}
-
 /// Replaces the log by one of these lines, in one frame where there are frames.
 fn with_lines(seam: &Seam, lines: &[String]) {
     // A store refuses to write such rows, so they are written by a container alone.
@@ -268,24 +227,6 @@ fn bad_rows() -> [Vec<String>; 4] {
         vec![good(0), good(2), good(3)],
         vec![good(0), good(0), good(1)],
     ]
-}
-
-fn r099_damage_before_a_later_turn_end_is_corruption(seam: &Seam) {
-    for mut lines in bad_rows() {
-        lines.push(row_of(
-            "turn/end",
-            lines.len() as u64,
-            "{\"turn\":1,\"reason\":{\"kind\":\"completed\"}}",
-        ));
-        with_lines(seam, &lines);
-        assert_eq!(seam.verdict(), Verdict::Corrupt, "{lines:?}");
-        for refused in [
-            seam.open("s", SessionAccess::Write).map(|_| ()),
-            seam.open("s", SessionAccess::Read).and_then(|reader| read_all(&reader)).map(|_| ()),
-        ] {
-            assert!(matches!(refused, Err(Error::Corruption { intact: 1, .. })), "{lines:?}: {refused:?}");
-        }
-    }
 }
 
 // Beaten by the design: in a frame, a bad row is damage whatever follows; in a plain log a line that ends in a newline proves
@@ -382,94 +323,6 @@ fn r103_a_log_without_a_header_is_refused_and_listed(seam: &Seam) {
         assert!(states.contains(&State::Ok));
         assert!(states.iter().any(|state| *state != State::Ok), "{bad:?}: {states:?}");
     }
-}
-
-/// The log of session `s` with another header line.
-fn with_header(seam: &Seam, line: &str) {
-    use seslog::container::{LEVEL_DEFAULT, LogId, create};
-    let mut bytes = Vec::new();
-    let line = format!("{line}\n");
-    create(seam.encoding, LogId::new(7).unwrap(), line.as_bytes(), 5, LEVEL_DEFAULT, &mut bytes).unwrap();
-    seam.replace(&bytes);
-}
-
-// Listed with its state instead of skipped (README).
-fn r104_a_newer_generation_is_refused_with_advice_and_listed(seam: &Seam) {
-    for line in [
-        "{\"type\":\"session\",\"version\":9,\"id\":\"s\",\"createdAt\":5,\"isSeeded\":false,\"delegationDepth\":0}",
-        "{\"type\":\"session\",\"version\":4,\"alien\":{\"shape\":[]}}",
-    ] {
-        with_header(seam, line);
-        for access in [SessionAccess::Read, SessionAccess::Write] {
-            let refused = seam.open("s", access).unwrap_err();
-            assert!(matches!(refused, Error::FormatUnsupported { .. }), "{refused:?}");
-            assert!(refused.to_string().contains("upgrade"), "{refused}");
-        }
-        assert_eq!(snapshot(seam).state, State::Unsupported);
-        assert_eq!(seam.instance().list().unwrap()[0].state, State::Unsupported);
-    }
-}
-
-fn r105_header_and_marker_of_a_fork_must_agree(seam: &Seam) {
-    let marker = |seq| row_of("session/end-seed", seq, "{\"inherited\":true}");
-    let seeded = header("s").with_seeding(Generation::V2, Seeding::Marked).unwrap();
-    let stored = |header: &Header, cut, rows: &[String]| {
-        let seam = Seam::new(seam.encoding);
-        let handle = seam.instance().create(header.clone(), cut).unwrap();
-        append(&handle, rows).unwrap();
-        handle.close().unwrap();
-        seam
-    };
-    let whole = stored(&seeded, Some(2), &[rows_by("a", 0..2), vec![marker(2)]].concat());
-    let handle = whole.open("s", SessionAccess::Write).unwrap();
-    assert_eq!(handle.inherited_event_count(), 2);
-    assert_eq!(whole.open("s", SessionAccess::Read).unwrap().inherited_event_count(), 2);
-
-    let without = stored(&seeded, Some(2), &rows_by("a", 0..2));
-    let unasked = stored(&header("s"), None, &[rows_by("a", 0..2), vec![marker(2)]].concat());
-    for seam in [without, unasked] {
-        let refused = seam.open("s", SessionAccess::Write).map(|_| ());
-        assert!(matches!(refused, Err(Error::Corruption { .. })), "{refused:?}");
-        let read = seam.open("s", SessionAccess::Read).and_then(|reader| read_all(&reader));
-        assert!(matches!(read, Err(Error::Corruption { .. })), "{read:?}");
-    }
-}
-
-fn r106_a_header_of_another_session_is_refused(seam: &Seam) {
-    seam.store("s", &[rows_by("a", 0..2)]);
-    seam.store("t", &[rows_by("a", 0..3)]);
-    let theirs = seam.disk.content(seam.log_of("t")).unwrap();
-    seam.replace(&theirs);
-    for access in [SessionAccess::Read, SessionAccess::Write] {
-        let refused = seam.open("s", access).map(|_| ());
-        assert!(matches!(refused, Err(Error::IdentityMismatch { .. })), "{access:?}: {refused:?}");
-    }
-    assert_eq!(snapshot(seam).state, State::Refused);
-    assert_eq!(seam.bytes(), theirs);
-    assert_eq!(seam.disk.content(seam.log_of("t")).unwrap(), theirs);
-}
-
-fn r108_an_open_turn_is_returned_as_it_is(seam: &Seam) {
-    let rows =
-        vec![row_of("turn/start", 0, "{\"turn\":1}"), row_of("step/start", 1, "{\"turn\":1,\"step\":1}")];
-    seam.store("s", std::slice::from_ref(&rows));
-    assert_eq!(seam.read(), rows);
-    let handle = seam.open("s", SessionAccess::Write).unwrap();
-    assert_eq!((read_all(&handle).unwrap(), handle.next_seq()), (rows, Some(2)));
-}
-
-fn r109_refusals_name_the_file(seam: &Seam) {
-    let log = seam.log();
-    let named = |result: Result<()>| {
-        let error = result.unwrap_err();
-        assert!(error.to_string().contains(&*log.to_string_lossy()), "{error}");
-    };
-    seam.store("s", &[rows_by("a", 0..2)]);
-    seam.replace(b"{\"type\":1}\n{}\n");
-    named(seam.open("s", SessionAccess::Write).map(|_| ()));
-    with_header(seam, "{\"type\":\"session\",\"version\":4}");
-    named(seam.open("s", SessionAccess::Write).map(|_| ()));
-    named(seam.open("s", SessionAccess::Read).map(|_| ()));
 }
 
 fn r110_the_highest_generation_is_the_log_however_bad(seam: &Seam) {

@@ -12,11 +12,8 @@ use crate::common::sessions::{append, fat_rows_by, header, read_all, row_by, row
 use crate::seam::{EIO, ROOT, Seam, once_per_encoding};
 
 once_per_encoding! {
-    r123_stat_list_and_a_reader_agree,
-    r124_what_changes_the_log_changes_the_revision,
     r125_the_revision_is_that_of_the_file,
     r126_the_event_count_comes_from_the_last_row,
-    r127_the_size_is_that_of_the_file,
     r128_looking_does_not_read_the_rows,
     r129_a_session_is_listed_once_and_never_missing,
     r130_what_vanishes_is_none_and_other_faults_are_told,
@@ -27,45 +24,6 @@ once_per_encoding! {
 
 fn stat(store: &FileStore, id: &str) -> Snapshot {
     store.stat(&Text::from(id)).unwrap().unwrap()
-}
-
-fn r123_stat_list_and_a_reader_agree(seam: &Seam) {
-    seam.store_small(3);
-    let store = seam.instance();
-    let (first, second, listed) = (stat(&store, "s"), stat(&store, "s"), store.list().unwrap().remove(0));
-    let reader = seam.open("s", SessionAccess::Read).unwrap();
-    assert_eq!(first.header.as_ref(), Some(reader.header()));
-    assert_eq!(listed.header, first.header);
-    assert_eq!((first.revision, first.event_count), (second.revision, second.event_count));
-    assert_eq!((listed.revision, listed.event_count), (first.revision, first.event_count));
-    assert!(first.revision.is_some());
-}
-
-fn r124_what_changes_the_log_changes_the_revision(seam: &Seam) {
-    seam.store("s", &[rows_by("a", 0..2), vec![row_by("a", 2, 600)]]);
-    let store = seam.instance();
-    let revision = || stat(&store, "s").revision.unwrap();
-    let mut seen = vec![revision()];
-    let handle = store.open(&Text::from("s"), SessionAccess::Write).unwrap();
-    assert_eq!(revision(), seen[0], "opening");
-    for seq in 3..5 {
-        append(&handle, &rows_by("a", seq..seq + 1)).unwrap();
-        assert!(!seen.contains(&revision()));
-        seen.push(revision());
-        assert_eq!(seen.last(), Some(&revision()), "looking");
-    }
-    handle.flush().unwrap();
-    handle.close().unwrap();
-    assert_eq!(seen.last(), Some(&revision()), "closing");
-
-    let whole = seam.bytes();
-    seam.replace(&whole[..whole.len() - 20]);
-    let torn = revision();
-    let handle = store.open(&Text::from("s"), SessionAccess::Write).unwrap();
-    let next = handle.next_seq().unwrap();
-    assert_eq!(revision(), torn);
-    append(&handle, &rows_by("b", next..next + 1)).unwrap();
-    assert_ne!(revision(), torn, "a repair");
 }
 
 fn r125_the_revision_is_that_of_the_file(seam: &Seam) {
@@ -106,13 +64,6 @@ fn r126_the_event_count_comes_from_the_last_row(seam: &Seam) {
     // However long the log is.
     assert!(seam.bytes().len() > 40_000);
     assert!(reads.iter().all(|&bytes| bytes < 20_000), "{reads:?}");
-}
-
-fn r127_the_size_is_that_of_the_file(seam: &Seam) {
-    seam.store_small(3);
-    let size = Some(seam.bytes().len() as u64);
-    let store = seam.instance();
-    assert_eq!((stat(&store, "s").size_bytes, store.list().unwrap()[0].size_bytes), (size, size));
 }
 
 fn r128_looking_does_not_read_the_rows(seam: &Seam) {

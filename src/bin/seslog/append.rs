@@ -198,7 +198,7 @@ impl Batch {
         let bad = |fault: RowFault| bad_row(number, fault);
         let draft = Draft::parse(line, &LIMITS).map_err(bad)?;
         if !draft.is_ignorable() && !Inventory::of(Generation::CURRENT).knows(draft.event_type()) {
-            // Stored, it would keep every later reader from interpreting the log.
+            // The handle refuses it too, but only once the batch is full; here lines are judged in their order.
             let name = printable(&draft.event_type().to_text());
             return Err(Failure::new(
                 format!("standard input, line {number}: the event type {name} is not known to this build"),

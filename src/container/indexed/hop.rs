@@ -1,5 +1,6 @@
 //! Backward from the end of the file: hints for counting, listing and seeking, each proved by what it points at.
 
+use super::Jumps;
 use super::walk::{Walk, trailer_at};
 use crate::container::fault::{Fault, ReadError};
 use crate::container::seek::{Descent, jump};
@@ -87,6 +88,29 @@ impl Hop {
             }
         }
         Ok(found)
+    }
+
+    /// Where the skip distances behind this trailer lead: it, the one its own distance leads to, and so on down to `first`,
+    /// the header's. Reads O(log segments) trailers.
+    ///
+    /// # Errors
+    /// As [`Hop::previous`], and [`Fault::Chain`] if the way does not end at `first`.
+    pub(crate) fn jumps(self, source: &mut dyn Source, first: Self, id: LogId) -> Result<Jumps, ReadError> {
+        let mut ends = vec![(self.trailer.segment, self.end)];
+        let mut hop = self;
+        while hop.trailer.segment > 0 {
+            hop = hop.skip(source, id)?;
+            ends.push((hop.trailer.segment, hop.end));
+        }
+        if hop != first {
+            let at = hop.end.saturating_sub(TRAILER_LEN as u64);
+            return Err(ReadError::bad(
+                at,
+                Fault::Chain { member: "skip", expected: first.end, got: hop.end },
+            ));
+        }
+        ends.reverse();
+        Ok(Jumps { ends })
     }
 
     fn to(

@@ -52,6 +52,13 @@ impl IndexedReader {
         }
     }
 
+    /// A reader whose first block is the one behind `walk`, which knows where skip distances lead: a writer may go on behind
+    /// its last block. Content offsets count from there.
+    pub(crate) fn resumed(walk: Walk, limits: Limits) -> Self {
+        let next_index = u64::from(walk.previous().segment).saturating_add(1);
+        Self { walk: Some(walk), next_index, ..Self::new(limits) }
+    }
+
     fn advance(&mut self, source: &mut dyn Source) -> Result<Option<Segment>, ReadError> {
         let Some(walk) = &mut self.walk else {
             let (walk, segment) = Walk::start(source)?;

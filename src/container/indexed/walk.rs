@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::Jumps;
+use super::hop::Hop;
 use crate::container::crc::crc32;
 use crate::container::fault::{Fault, ReadError};
 use crate::container::frame::{self, Frame};
@@ -18,7 +19,7 @@ pub(crate) struct Walk {
     previous: Trailer,
     /// End of `previous`.
     end: u64,
-    /// Present when the walk began at the head: skip distances are then checked too.
+    /// Present when the walk began at the head, or knows them from there: skip distances are then checked too.
     jumps: Option<Jumps>,
     durable: u64,
 }
@@ -106,6 +107,11 @@ impl Walk {
         Self { id, previous, end, jumps: None, durable: previous.durable_boundary(end).unwrap_or(0) }
     }
 
+    /// As [`Walk::behind`], with what checks the skip distances that follow and makes the next ones: `jumps` of `from`.
+    pub(crate) fn resumed(id: LogId, from: Hop, jumps: Jumps) -> Self {
+        Self { jumps: Some(jumps), ..Self::behind(id, from.trailer, from.end) }
+    }
+
     /// End of the last good segment.
     pub(crate) fn end(&self) -> u64 {
         self.end
@@ -121,7 +127,7 @@ impl Walk {
         self.id
     }
 
-    /// Where later skip distances lead, if the walk began at the head.
+    /// Where later skip distances lead, if the walk knows.
     pub(crate) fn jumps(&self) -> Option<&Jumps> {
         self.jumps.as_ref()
     }

@@ -13,13 +13,13 @@ use crate::error::Error;
 use crate::limits::Limits;
 use crate::row::Header;
 use crate::store::layout::parse_log_name;
-use crate::store::snapshot::{Revision, Snapshot, State};
+use crate::store::snapshot::{FileRevision, Revision, Snapshot, State};
 use crate::units::UnixMs;
 
 /// Longest entry. A session that needs more is read each time: it has an absurd id, or very many older generations.
 pub(super) const ENTRY_LEN_MAX: usize = 64 << 10;
 
-/// [`Revision`] as stored.
+/// [`FileRevision`] as stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 struct RawRevision {
@@ -128,12 +128,12 @@ impl<'a> Entry<'a> {
     }
 
     /// The session's folder as it was.
-    pub(super) const fn folder(&self) -> Revision {
+    pub(super) const fn folder(&self) -> FileRevision {
         self.raw.folder.get()
     }
 
     /// The log as it was.
-    pub(super) const fn log(&self) -> Revision {
+    pub(super) const fn log(&self) -> FileRevision {
         self.raw.log.get()
     }
 
@@ -158,7 +158,7 @@ impl<'a> Entry<'a> {
             }
             _ => return None,
         };
-        let mut snapshot = Snapshot::at(&path);
+        let mut snapshot = Snapshot::empty(&path);
         snapshot.project = Some(project.to_string_lossy().into_owned());
         snapshot.generation = Some(header.generation());
         snapshot.header = Some(header);
@@ -166,7 +166,7 @@ impl<'a> Entry<'a> {
         snapshot.event_count = Some(events.get());
         snapshot.size_bytes = Some(self.log().size);
         snapshot.last_time = (flags & FLAG_LAST_TIME != 0).then(|| UnixMs::new(last_time.get()));
-        snapshot.revision = Some(self.log());
+        snapshot.revision = Some(self.log().into());
         (snapshot.state, snapshot.error) = (state, error);
         snapshot.older = self.older(folder)?;
         Some(snapshot)
@@ -206,7 +206,7 @@ impl<'a> Entry<'a> {
 /// read.
 pub(super) fn write(
     (project, session): (&OsStr, &OsStr),
-    folder: &Revision,
+    folder: &FileRevision,
     snapshot: &Snapshot,
     out: &mut Vec<u8>,
 ) -> bool {
@@ -220,7 +220,7 @@ pub(super) fn write(
 
 fn try_write(
     (project, session): (&OsStr, &OsStr),
-    folder: &Revision,
+    folder: &FileRevision,
     snapshot: &Snapshot,
     out: &mut Vec<u8>,
 ) -> Option<()> {
@@ -234,7 +234,8 @@ fn try_write(
         }
         _ => return None,
     };
-    let log = snapshot.revision.filter(|log| Some(log.size) == snapshot.size_bytes)?;
+    let log = snapshot.revision.as_ref().and_then(Revision::file);
+    let log = log.filter(|log| Some(log.size) == snapshot.size_bytes)?;
     let encoding = snapshot.encoding?;
     let log_name = snapshot.path.file_name()?.as_bytes();
     let mut header = Vec::new();
@@ -283,7 +284,7 @@ fn try_write(
 }
 
 impl RawRevision {
-    const fn new(revision: &Revision) -> Self {
+    const fn new(revision: &FileRevision) -> Self {
         Self {
             device: U64Le::new(revision.device),
             inode: U64Le::new(revision.inode),
@@ -293,8 +294,8 @@ impl RawRevision {
         }
     }
 
-    const fn get(self) -> Revision {
-        Revision {
+    const fn get(self) -> FileRevision {
+        FileRevision {
             device: self.device.get(),
             inode: self.inode.get(),
             size: self.size.get(),

@@ -27,7 +27,7 @@ use self::table::{Identity, Table, TableWriter, hash_of};
 use super::folder::check_place;
 use super::list::Places;
 use super::publish::random_hex12;
-use super::snapshot::{Revision, Snapshot};
+use super::snapshot::{FileRevision, Revision, Snapshot};
 use crate::container::disk::{Access, Disk, FileKind};
 use crate::limits::Limits;
 
@@ -102,14 +102,14 @@ pub(super) struct Book {
     /// What became of each entry of the table.
     uses: Vec<AtomicU8>,
     /// Places of what was read and may be kept, with their folders.
-    fresh: Mutex<Vec<(u32, Revision)>>,
+    fresh: Mutex<Vec<(u32, FileRevision)>>,
 }
 
 /// A session's folder before anything in it was read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
     at_ns: i128,
-    folder: Revision,
+    folder: FileRevision,
 }
 
 impl Seen {
@@ -118,11 +118,11 @@ impl Seen {
         // The clock first: whatever changes behind this moment has a later stamp.
         let at_ns = disk.now_ns();
         let stamp = disk.stamp(&path.join(".")).ok().flatten()?;
-        Some(Self { at_ns, folder: Revision::of(&stamp) })
+        Some(Self { at_ns, folder: FileRevision::of(&stamp) })
     }
 
     /// Whether a file of that revision had been quiet for long enough that any change would show.
-    fn was_quiet(&self, revision: &Revision) -> bool {
+    fn was_quiet(&self, revision: &FileRevision) -> bool {
         /// The coarsest clock of a file system in use, that of FAT. Others tick every few milliseconds.
         const TICK_NS: i128 = 2_000_000_000;
         let last = i128::from(revision.modified_ns.max(revision.changed_ns));
@@ -151,7 +151,7 @@ impl Book {
             return None;
         }
         let log = disk.stamp(&entry.log_path(folder)?).ok().flatten()?;
-        if log.kind != FileKind::File || Revision::of(&log) != entry.log() {
+        if log.kind != FileKind::File || FileRevision::of(&log) != entry.log() {
             return None;
         }
         let snapshot = entry.snapshot(folder, names.0, &limits)?;
@@ -163,7 +163,9 @@ impl Book {
 
     /// Takes note of a session that was read, the `index`th of the listing.
     pub(super) fn note(&self, index: u32, seen: Seen, snapshot: &Snapshot) {
-        if seen.was_quiet(&seen.folder) && snapshot.revision.is_some_and(|log| seen.was_quiet(&log)) {
+        if seen.was_quiet(&seen.folder)
+            && snapshot.revision.as_ref().and_then(Revision::file).is_some_and(|log| seen.was_quiet(&log))
+        {
             self.fresh.lock().push((index, seen.folder));
         }
     }

@@ -339,13 +339,13 @@ fn catalog(count: usize) -> (Vec<u8>, Vec<String>) {
     let names: Vec<String> = (0..count).map(|index| format!("s{index}")).collect();
     for name in &names {
         let path = Path::new("/root/--p--").join(name).join("session.v2.jsonl.zst");
-        let mut snapshot = Snapshot::at(&path);
+        let mut snapshot = Snapshot::empty(&path);
         snapshot.header = Header::new(Generation::V2, Text::from(name.as_str()), UnixMs::new(5)).ok();
         snapshot.state = State::Ok;
         snapshot.encoding = Some(crate::container::Encoding::Indexed);
         snapshot.event_count = Some(7);
-        let revision = Revision { device: 1, inode: 9, size: 100, modified_ns: 1, changed_ns: 2 };
-        (snapshot.size_bytes, snapshot.revision) = (Some(100), Some(revision));
+        let revision = FileRevision { device: 1, inode: 9, size: 100, modified_ns: 1, changed_ns: 2 };
+        (snapshot.size_bytes, snapshot.revision) = (Some(100), Some(revision.into()));
         snapshot.older = vec![path.with_file_name("session.v1.jsonl")];
         let names = (OsStr::new("--p--"), OsStr::new(name.as_str()));
         writer.add(hash_of(names), |out| entry::write(names, &revision, &snapshot, out)).unwrap();

@@ -56,7 +56,24 @@ use super::{Access, Disk, DiskFile, DiskLock, Entry, FileKind, LockAttempt, Lock
 #[derive(Clone)]
 pub struct FaultDisk {
     machine: Arc<Mutex<Machine>>,
-    hooks: Arc<Mutex<BTreeMap<u64, Hook>>>,
+    hooks: Arc<Mutex<Hooks>>,
+}
+
+/// What runs before calls to come.
+#[derive(Default)]
+struct Hooks {
+    by_number: BTreeMap<u64, Hook>,
+    by_kind: Vec<(OpKind, Hook)>,
+}
+
+impl Hooks {
+    /// What is due before the next call, if it has this number and kind.
+    fn due(&mut self, call: u64, kind: OpKind) -> Option<Hook> {
+        self.by_number.remove(&call).or_else(|| {
+            let due = self.by_kind.iter().position(|(next, _)| *next == kind)?;
+            Some(self.by_kind.remove(due).1)
+        })
+    }
 }
 
 type Hook = Box<dyn FnOnce(&FaultDisk) + Send>;
@@ -212,7 +229,12 @@ impl FaultDisk {
     /// Runs `hook` right before the call with this number: another process that interferes. Calls that the hook makes
     /// are numbered as usual, so the call that it precedes gets a later number.
     pub fn before(&self, call: u64, hook: impl FnOnce(&Self) + Send + 'static) {
-        self.hooks.lock().insert(call, Box::new(hook));
+        self.hooks.lock().by_number.insert(call, Box::new(hook));
+    }
+
+    /// Runs `hook` right before the next call of a kind, as [`FaultDisk::before`] does. Two of them run before two calls.
+    pub fn before_next(&self, kind: OpKind, hook: impl FnOnce(&Self) + Send + 'static) {
+        self.hooks.lock().by_kind.push((kind, Box::new(hook)));
     }
 
     /// Makes one numbered call.
@@ -221,7 +243,7 @@ impl FaultDisk {
         op: Op,
         run: impl FnOnce(&mut Machine, Option<Failure>) -> io::Result<T>,
     ) -> io::Result<T> {
-        let due = self.hooks.lock().remove(&self.ops());
+        let due = self.hooks.lock().due(self.ops(), op.kind);
         if let Some(hook) = due {
             hook(self);
         }

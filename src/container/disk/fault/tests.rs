@@ -442,6 +442,20 @@ fn the_trace_tells_order_places_and_bytes() {
 }
 
 #[test]
+fn a_hook_of_a_kind_runs_before_the_next_call_of_it_and_once() {
+    let disk = FaultDisk::new();
+    disk.before_next(OpKind::SyncData, |disk| disk.plant("/other", b"by then"));
+    let file = disk.create_new(Path::new("/log")).unwrap();
+    file.append_all(b"ours").unwrap();
+    assert_eq!(disk.content("/other"), None);
+    file.sync_data().unwrap();
+    assert_eq!(disk.content("/other"), Some(b"by then".to_vec()));
+    disk.plant("/other", b"again");
+    file.sync_data().unwrap();
+    assert_eq!(disk.content("/other"), Some(b"again".to_vec()));
+}
+
+#[test]
 fn a_hook_interferes_right_before_its_call() {
     let (disk, file) = disk_with_log(b"a");
     disk.before(disk.ops() + 1, |disk| {
