@@ -39,3 +39,19 @@ deny:
 # Every fuzz target, `seconds` long each.
 fuzz seconds="15":
     FUZZ_SECONDS={{seconds}} .ci/run fuzz
+
+# Lines of the decoders that the fuzz seeds reach.
+coverage:
+    .ci/run coverage
+
+# A bug for each fuzz target in a copy of the sources: does the target find it within a minute?
+plant *targets:
+    fuzz/plant {{targets}}
+
+# Fuzzing for `minutes`, shared over the targets, one core at a time.
+campaign minutes="60":
+    fuzz/campaign {{minutes}}
+
+# The suite under AddressSanitizer, threads under ThreadSanitizer, unsafe code under valgrind.
+sanitize:
+    SANITIZE=whole .ci/run asan tsan valgrind

@@ -1,5 +1,4 @@
-//! Storing events: each append on disk before it returns, appends that a later flush makes durable, and the first append to a
-//! long log, its open included.
+//! Storing events: each append on disk before it returns, and appends that a later flush makes durable.
 
 mod data;
 mod limits;
@@ -16,7 +15,7 @@ use race::{Race, Unit, Work};
 use seslog::container::{Encoding, LEVEL_DEFAULT, LEVEL_STORE};
 use seslog::json::Text;
 use seslog::row::Header;
-use seslog::store::{Durability, FileStore, OpenOptions, StoreOptions, Validate};
+use seslog::store::{Durability, FileStore, StoreOptions};
 use seslog::units::{Generation, UnixMs};
 
 fn main() {
@@ -32,39 +31,7 @@ fn main() {
         fs::create_dir(&root).expect("the folder is new");
         enter(&mut race, &root, &supply, batch, durability, what);
     }
-    let session = data::large();
-    for encoding in Encoding::ALL {
-        enter_first(&mut race, folder.path(), &session, encoding);
-    }
     race.run();
-}
-
-/// Resuming: a stored log is opened for writing, takes one event, synced, and is closed.
-fn enter_first(race: &mut Race<'_>, folder: &Path, session: &Session, encoding: Encoding) {
-    let what = format!("open_{}_events_and_append_1", session.rows.len());
-    let root = folder.join(format!("first-{encoding}"));
-    data::write_session(&root, encoding, session, 32);
-    let id = |validate: &str| format!("append/{encoding}/{what}/{validate}");
-    for (name, validate) in [("tail", Validate::Tail), ("full", Validate::Full)] {
-        let (store, session) = (FileStore::new(&root), session.id().clone());
-        race.add(id(name), Unit::Elements(1), move || {
-            let options = OpenOptions::WRITE.with_validate(validate);
-            let handle = store.open_with(&session, options).expect("it is sound");
-            let seq = handle.next_seq().expect("it writes");
-            let row = format!(
-                "{{\"type\":\"plan/mode\",\"seq\":{seq},\"time\":1767225600000,\"data\":{{\"active\":true}}}}"
-            );
-            handle.append(&[row.as_bytes()]).expect("the disk takes it");
-            handle.close().expect("the disk takes it");
-        });
-    }
-    race.compare(id("tail"), id("full"));
-
-    // The end is made durable before anything is written behind it: two syncs.
-    let limit = format!("limit/{encoding}/{what}/two_writes_and_syncs");
-    let mut file = Growing::create(&root.join("limit"));
-    race.add(&limit, Unit::Elements(1), move || (0..2).for_each(|_| file.append(&[b'x'; 200], true)));
-    race.compare(id("tail"), limit);
 }
 
 /// The rows of a session over and over, with seqs that go on: as many as a race asks for.

@@ -5,7 +5,7 @@
 mod data;
 mod limits;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -50,7 +50,7 @@ fn main() {
 }
 
 /// What the last 50 events, and all of them, take before and after.
-fn read_back(disk: &Arc<dyn Disk>, root: &Path, log: &PathBuf, header: &seslog::row::Header) {
+fn read_back(disk: &Arc<dyn Disk>, root: &Path, log: &Path, header: &seslog::row::Header) {
     let took = |what: &str| {
         let store = FileStore::new(root);
         let time = |read: &dyn Fn() -> usize| {

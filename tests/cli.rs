@@ -14,6 +14,10 @@ mod crash;
 mod migrate;
 #[path = "cli/program.rs"]
 mod program;
+#[path = "cli/removal.rs"]
+mod removal;
+#[path = "cli/search.rs"]
+mod search;
 #[path = "cli/storage.rs"]
 mod storage;
 #[path = "cli/timeline.rs"]

@@ -21,6 +21,8 @@ mod metadata;
 mod ownership;
 #[path = "contract/seam.rs"]
 mod seam;
+#[path = "contract/third_party.rs"]
+mod third_party;
 #[path = "contract/visibility.rs"]
 mod visibility;
 

@@ -1,4 +1,5 @@
-//! The store in memory: what only it does, the rules of the contract, and whether it answers as the file store does.
+//! The store in memory: what only it does, and whether it answers as the file store does. The contract's rules run over it in
+//! `tests/contract.rs`.
 //!
 //! `PROPTEST_CASES` (default 100) is the number of runs per encoding.
 
@@ -14,20 +15,6 @@ mod logs;
 mod owners;
 #[path = "memory/twins.rs"]
 mod twins;
-
-/// The rules of the contract.
-#[cfg(feature = "contract-tests")]
-mod rules {
-    seslog::contract_tests!(seslog::contract::InMemory);
-
-    #[test]
-    fn every_rule_of_the_suite_applies_and_passes() {
-        let report = seslog::contract::run(&seslog::contract::InMemory);
-        println!("{report}");
-        report.assert_passed();
-        assert_eq!(report.counts().not_applicable, 0, "{report}");
-    }
-}
 
 use seslog::Result;
 use seslog::json::Text;

@@ -3,8 +3,6 @@
 //! `SESLOG_MEMORY_MB` sets the size of the scanned logs, `SESLOG_MEMORY_SESSIONS` the number of listed sessions: 100000 of them
 //! have to fit 64 MB.
 
-#![expect(unsafe_code, reason = "the allocator is told to give back what is free")]
-
 mod common;
 
 use std::fs;
@@ -53,6 +51,7 @@ fn peak_of<T>(work: impl FnOnce() -> T) -> (usize, T) {
 }
 
 /// Has the allocator return what is free: it would serve `work` unseen.
+#[cfg_attr(target_env = "gnu", expect(unsafe_code, reason = "the allocator is asked in C"))]
 fn give_back() {
     #[cfg(target_env = "gnu")]
     // SAFETY: it looks at the allocator's own lists, under its own locks.

@@ -8,7 +8,7 @@ use super::frame;
 use super::indexed::{Hop, Walk, WalkStop, last_trailer};
 use super::read::check_lines;
 use super::source::Source;
-use super::trailer::TRAILER_LEN;
+use super::trailer::{LogId, TRAILER_LEN};
 use super::zstd::Decoder;
 use crate::limits::Limits;
 
@@ -85,6 +85,26 @@ pub fn header_line(
         Encoding::Indexed | Encoding::Zstd => {
             let first = frame::walk(source, 0)?;
             decode(source, &mut Decoder::new(limits), &first, true, limits).map(<[u8]>::to_vec)
+        }
+    }
+}
+
+/// Where the header ends with its frame and its trailer, and the id of an indexed log. What lies behind depends on neither the
+/// header's bytes nor their number.
+///
+/// # Errors
+/// The fault of the header's line, frame or segment.
+pub(crate) fn head(
+    source: &mut dyn Source,
+    encoding: Encoding,
+    limits: Limits,
+) -> Result<(u64, Option<LogId>), ReadError> {
+    match encoding {
+        Encoding::Plain => Ok((plain_header(source, limits)?.len() as u64, None)),
+        Encoding::Zstd => Ok((frame::walk(source, 0)?.end, None)),
+        Encoding::Indexed => {
+            let (walk, header) = Walk::start(source)?;
+            Ok((header.end(), Some(walk.id())))
         }
     }
 }

@@ -66,6 +66,17 @@ pub trait Storage: Send + Sync + Debug {
         Err(NotOffered::hook("artifact"))
     }
 
+    /// Puts other bytes in the place of a session's artifact, which keeps its name. Offered by backends that keep each session in
+    /// one file, or in what is as good as one: then [`Storage::artifact`] is that file, byte for byte, and appends only ever add
+    /// to its end.
+    ///
+    /// # Errors
+    /// Sessions are not files.
+    fn replace(&self, id: &Text, bytes: &[u8]) -> Offered<()> {
+        let (_, _) = (id, bytes);
+        Err(NotOffered::because("sessions are not kept in files"))
+    }
+
     /// Puts a log in the place of what is stored for `id`, as it would stand there if it had been written so: a header line
     /// and rows without their newlines, complete records all, which nobody has checked. They may be no JSON at all.
     ///

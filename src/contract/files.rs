@@ -43,7 +43,7 @@ impl Backend for FaultFiles {
     }
 }
 
-/// [`FileStore`] on the real disk, in one encoding: no hook but the artifact.
+/// [`FileStore`] on the real disk, in one encoding. Nothing fails there on request.
 #[derive(Clone, Debug)]
 pub struct RealFiles {
     folder: PathBuf,
@@ -120,7 +120,7 @@ impl FaultRoot {
         self.disk.paths().into_iter().find(|path| path.ends_with(&end))
     }
 
-    fn replace(&self, id: &Text, bytes: &[u8]) -> Offered<()> {
+    fn put(&self, id: &Text, bytes: &[u8]) -> Offered<()> {
         let new = || Some(session_path(Path::new(ROOT), None, id)?.join(self.name()));
         let path = self.log(id).or_else(new).ok_or_else(|| NotOffered::because("no folder has that name"))?;
         self.disk.plant(path, bytes);
@@ -156,6 +156,10 @@ impl Storage for FaultRoot {
         Ok(self.bytes(id))
     }
 
+    fn replace(&self, id: &Text, bytes: &[u8]) -> Offered<()> {
+        self.put(id, bytes)
+    }
+
     fn plant(&self, id: &Text, header: &[u8], rows: &[&[u8]]) -> Offered<()> {
         let refused = |fault| NotOffered::because(format!("no container holds that: {fault}"));
         let number = LogId::new(7).expect("7 is not 0");
@@ -172,7 +176,7 @@ impl Storage for FaultRoot {
         if !rows.is_empty() {
             writer.stage(&Batch { content: &content, rows: &marks }, &mut bytes).map_err(refused)?;
         }
-        self.replace(id, &bytes)
+        self.put(id, &bytes)
     }
 
     /// The log's last append is taken to have 900 bytes or more.
@@ -203,7 +207,7 @@ impl Storage for FaultRoot {
             },
         };
         bytes.truncate(kept);
-        self.replace(id, &bytes)
+        self.put(id, &bytes)
     }
 
     fn remove(&self, id: &Text) -> Offered<()> {

@@ -53,6 +53,17 @@ impl Storage for MemoryStorage {
         }))
     }
 
+    /// What is kept reads as one file of text: see [`Storage::artifact`] above.
+    fn replace(&self, id: &Text, bytes: &[u8]) -> Offered<()> {
+        let mut lines: Vec<&[u8]> = bytes.split(|&byte| byte == b'\n').collect();
+        let fragment = lines.pop().unwrap_or_default();
+        let (header, rows) = lines.split_first().ok_or_else(|| NotOffered::because("no header line"))?;
+        let mut raw = RawLog::new(header, rows);
+        raw.fragment = fragment.to_vec();
+        Self::plant(self, id, &raw);
+        Ok(())
+    }
+
     fn plant(&self, id: &Text, header: &[u8], rows: &[&[u8]]) -> Offered<()> {
         Self::plant(self, id, &RawLog::new(header, rows));
         Ok(())

@@ -4,17 +4,18 @@ use super::events::{Checked, CheckedFault};
 use super::layout::{printable, project_dir_name, session_dir_name};
 use crate::error::{Error, Result};
 use crate::format::inventory::Inventory;
+use crate::json::Text;
 use crate::limits::Limits;
 use crate::row::{Check, Header, PhysicalRow, Seeding, one_line};
 use crate::session::Admission;
 use crate::units::Generation;
 
-/// Checks the header of a session that is to be created, and `inherited`, which its creator says beside it: the number of
+/// Checks the header of a session that is to be created, for any backend, and `inherited`, which its creator says beside it: the number of
 /// events that will be copied from another session. Gives that number.
 ///
 /// # Errors
 /// [`Error::InvalidArgument`].
-pub(crate) fn check_new(header: &Header, inherited: Option<u64>) -> Result<u64> {
+pub fn check_new(header: &Header, inherited: Option<u64>) -> Result<u64> {
     let invalid = |what: &str| Err(Error::InvalidArgument { what: what.to_owned() });
     if header.generation() != Generation::CURRENT {
         return invalid("new sessions are of the current generation");
@@ -29,6 +30,22 @@ pub(crate) fn check_new(header: &Header, inherited: Option<u64>) -> Result<u64> 
         return invalid("no folder can be named after an empty id or an empty working directory");
     }
     Ok(inherited)
+}
+
+/// Checks the rows of an append that has to begin with seq `next_seq`, for backends of other crates. Gives the seq behind them.
+/// `id` is the session's, for errors.
+///
+/// # Errors
+/// [`Error::InvalidRow`], [`Error::SeqMismatch`], [`Error::UnknownType`], for the first row that has one of these, in this
+/// order: none of the rows may be stored then.
+pub fn check_batch(
+    rows: &[&[u8]],
+    next_seq: u64,
+    admission: Admission,
+    limits: &Limits,
+    id: &Text,
+) -> Result<u64> {
+    check_rows(rows, next_seq, admission, limits, &printable(id)).map(|batch| batch.next_seq)
 }
 
 /// Checks the rows of an append that has to begin with seq `next_seq`, and copies them into one batch. Nothing of them gets

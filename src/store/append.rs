@@ -41,6 +41,8 @@ pub(crate) struct Appender {
     judged: Option<Tail>,
     /// What was read when this opened is durable, or was made so.
     is_settled: bool,
+    /// What stands before this offset is on the disk, as far as this process can tell.
+    durable_end: u64,
     /// Bytes behind the last sync that went well.
     unsynced: u64,
     /// Appends were accepted that no sync is known to have covered.
@@ -82,6 +84,7 @@ impl Appender {
     ) -> Result<Self> {
         let left = Left::of(path, &*file)?;
         let unsynced_max = writer.unsynced_max();
+        let durable_end = judged.map_or(left.size, |tail| tail.durable);
         Ok(Self {
             disk,
             path: path.to_path_buf(),
@@ -89,6 +92,7 @@ impl Appender {
             writer,
             left,
             is_settled: judged.is_none(),
+            durable_end,
             judged,
             unsynced: 0,
             has_unsynced: false,
@@ -149,6 +153,7 @@ impl Appender {
             })?;
             self.judged = Some(Tail { durable: tail.good_end, ..tail });
             self.is_settled = true;
+            self.durable_end = tail.good_end;
         }
         self.sync()
     }
@@ -176,7 +181,23 @@ impl Appender {
     fn is_durable(&mut self) {
         self.unsynced = 0;
         self.has_unsynced = false;
+        self.durable_end = self.left.size;
         self.writer.accept(true);
+    }
+
+    /// Where the bytes begin of which nobody can say whether they are on the disk, if a failure left any.
+    pub(crate) fn doubtful_from(&self) -> Option<u64> {
+        self.poisoned.then_some(self.durable_end)
+    }
+
+    /// The log.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether all that was read when this opened is durable, or was made so.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.is_settled
     }
 
     /// Whether a failure left the file in a state that is not known.
@@ -210,6 +231,7 @@ impl Appender {
             Ok(done) => {
                 self.judged = None;
                 self.is_settled = true;
+                self.durable_end = self.left.size;
                 self.writer.accept(true);
                 Ok(done)
             }
@@ -333,6 +355,7 @@ impl Appender {
         })?;
         self.unsynced = 0;
         self.has_unsynced = false;
+        self.durable_end = written.size;
         Ok(())
     }
 

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use super::events::Checked;
 use super::folder::Folder;
-use super::handle::{random_log_id, take_lock_in};
-use super::layout::LOCK_NAME;
+use super::handle::random_log_id;
+use super::lock::locked;
 use super::log_file::{LogFile, ReadMode};
 use super::log_writer::{LogWriter, UNPROVED_MAX};
 use super::scan::{Item, Report, ScanOptions, Verdict, scan};
@@ -88,15 +88,7 @@ pub fn compact(
     let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     // Looked at before the lock is taken: what is refused in any case gets no lock file.
     drop(Compaction::open(disk, path, options)?);
-    let shown = folder.file_name().unwrap_or_default().to_string_lossy();
-    let lock = take_lock_in(&**disk, folder, &shown)?;
-    let compacted = Compaction::open(disk, path, options).and_then(|log| log.run(disk, progress));
-    let released = lock.release().map_err(Error::io(folder.join(LOCK_NAME), "releasing"));
-    match (compacted, released) {
-        (Ok(compacted), Ok(())) => Ok(compacted),
-        (Err(error), Ok(())) | (Ok(_), Err(error)) => Err(error),
-        (Err(first), Err(second)) => Err(Error::Aggregate(vec![first, second])),
-    }
+    locked(&**disk, folder, || Compaction::open(disk, path, options)?.run(disk, progress))
 }
 
 /// The log that is to be rewritten.

@@ -2,7 +2,7 @@
 
 use crate::container::{Batch, RowMark};
 use crate::limits::Limits;
-use crate::row::{Check, Event, PhysicalRow};
+use crate::row::{Check, Event, PhysicalRow, RowFault, one_line};
 use crate::units::{Seq, UnixMs};
 
 /// A run of events, all alive together: their rows in one allocation.
@@ -14,6 +14,25 @@ pub struct Events {
 }
 
 impl Events {
+    /// The events of `rows`, each without its newline: what a store of somebody else's answers a read with.
+    ///
+    /// # Errors
+    /// The index of the first row that is no event, and why. Payloads are taken on trust.
+    pub fn of_rows<R: AsRef<[u8]>>(
+        rows: impl IntoIterator<Item = R>,
+        limits: &Limits,
+    ) -> Result<Self, (usize, RowFault)> {
+        let mut events = Self::default();
+        for row in rows {
+            let row = row.as_ref();
+            one_line(row)
+                .and_then(|()| Event::read(row, Check::Envelope, limits).map(drop))
+                .map_err(|fault| (events.len(), fault))?;
+            events.push_line(row);
+        }
+        Ok(events)
+    }
+
     /// Number of events.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -151,5 +170,24 @@ impl Checked {
     /// The batch as a container takes it.
     pub(crate) fn batch(&self) -> Batch<'_> {
         Batch { content: &self.content, rows: &self.marks }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROW: &[u8] = br#"{"type":"turn/start","seq":7,"time":1,"data":{"turn":1}}"#;
+
+    #[test]
+    fn rows_become_events_or_the_first_that_is_none_is_named() {
+        let events = Events::of_rows([ROW, ROW], &Limits::DEFAULT).unwrap();
+        assert_eq!((events.len(), events.row(1)), (2, Some(ROW)));
+        assert_eq!(events.iter().map(|event| event.seq().get()).collect::<Vec<_>>(), [7, 7]);
+        assert_eq!(Events::of_rows([[0_u8; 0]; 0], &Limits::DEFAULT), Ok(Events::default()));
+        let two_lines = [ROW, b"\n", ROW].concat();
+        for bad in [&b"[]"[..], &two_lines, b""] {
+            assert!(matches!(Events::of_rows([ROW, bad, ROW], &Limits::DEFAULT), Err((1, _))), "{bad:?}");
+        }
     }
 }

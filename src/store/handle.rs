@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use parking_lot::Mutex;
+use parking_lot::FairMutex;
 
 use super::admit::check_rows;
 use super::append::Appender;
@@ -44,7 +44,8 @@ pub struct FileHandle {
     inherited: u64,
     access: SessionAccess,
     closing: AtomicBool,
-    state: Mutex<HandleState>,
+    /// Fair: whoever waits goes on before a thread that calls only then.
+    state: FairMutex<HandleState>,
 }
 
 #[derive(Debug)]
@@ -131,7 +132,7 @@ impl FileHandle {
         write: Option<WriteState>,
     ) -> Self {
         let shown_id = printable(header.id());
-        let state = Mutex::new(HandleState { folder, seen: 0, write, closed: None });
+        let state = FairMutex::new(HandleState { folder, seen: 0, write, closed: None });
         Self { shared, header, shown_id, inherited, access, closing: AtomicBool::new(false), state }
     }
 
@@ -299,6 +300,11 @@ impl FileHandle {
             }
             Some(appender) if !appender.is_poisoned() => errors.extend(appender.sync().err()),
             _ => {}
+        }
+        if let Some(appender) =
+            write.appender.as_ref().filter(|appender| appender.is_poisoned() || appender.is_settled())
+        {
+            self.shared.remember_doubt(appender.path(), appender.doubtful_from());
         }
         if let Some(lock) = write.lock.take() {
             let path = state.folder.join(LOCK_NAME);

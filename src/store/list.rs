@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::limits::Limits;
 
 /// What the folders of a root hold, by their names alone. Sorted by path.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Places {
     projects: Vec<Project>,
     places: Vec<Slot>,
@@ -56,7 +56,9 @@ impl Places {
         };
         let mut projects: Vec<Project> = projects(&**disk, root)?.into_iter().map(project).collect();
         side_by_side(&mut projects, 1, &|project| project.entries = disk.read_dir(&project.path));
-        let mut places = Self { projects, ..Self::default() };
+        let entries = projects.iter().filter_map(|project| project.entries.as_ref().ok()).map(Vec::len);
+        let places = Vec::with_capacity(entries.sum());
+        let mut places = Self { projects, places, refused: Vec::new() };
         for index in 0..places.projects.len() {
             places.add(index);
         }
@@ -120,12 +122,17 @@ pub(super) fn list(
     // Names are dropped as sessions take their places: a hundred thousand of both do not fit what a listing may take.
     let Places { projects, mut places, refused } = Places::of_root(disk, root)?;
     side_by_side(&mut places, CHUNK, &|slot| {
-        let found = path_of(&projects, slot).and_then(|(path, project)| {
+        // The name goes before anything is kept of the session, so that its memory is used again.
+        let place = path_of(&projects, slot);
+        *slot = Slot::Nothing;
+        let found = place.and_then(|(path, project)| {
             let mut found = look(disk, &path, limits, book.as_ref())?;
             found.project = Some(project);
             Some(found)
         });
-        *slot = found.map_or(Slot::Nothing, Slot::Found);
+        if let Some(found) = found {
+            *slot = Slot::Found(found);
+        }
     });
     places.retain(|slot| matches!(slot, Slot::Found(_)));
     // In the memory of the places.

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use super::layout::parse_log_name;
 use super::snapshot::header_error;
 use crate::container::disk::{Access, Disk, DiskFile, Stamp};
-use crate::container::{Detected, Encoding, FileSource, Skim, detect, durable_hint, header_line, skim};
+use crate::container::{
+    Detected, Encoding, FileSource, LogId, Skim, detect, durable_hint, head, header_line, skim,
+};
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::row::Header;
@@ -124,6 +126,15 @@ impl LogFile {
         let mut line = read.map_err(|error| Error::read(&self.path, 0, error))?;
         line.truncate(line.strip_suffix(b"\n").map_or(line.len(), <[u8]>::len));
         Ok(line)
+    }
+
+    /// Where the header ends with all that belongs to it, and the id that seals the rest of an indexed log.
+    ///
+    /// # Errors
+    /// As [`LogFile::header_line`].
+    pub(crate) fn head(&self) -> Result<(u64, Option<LogId>)> {
+        let found = head(&mut self.probe_source(), self.encoding, self.limits);
+        found.map_err(|error| Error::read(&self.path, 0, error))
     }
 
     /// Bytes for a forward walk.

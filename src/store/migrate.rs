@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::folder::Folder;
-use super::handle::take_lock_in;
-use super::layout::{LOCK_NAME, log_name};
+use super::layout::log_name;
 use super::lines::{LineEnd, each_line};
+use super::lock::locked;
 use super::log_file::{LogFile, ReadMode};
 use super::log_writer::LogWriter;
 use super::scan::{Item, ScanOptions, Verdict, scan};
@@ -91,7 +91,6 @@ impl Default for MigrateOptions {
 /// [`Error::Foreign`] if the source changed meanwhile, [`Error::FormatUnsupported`] for a newer generation,
 /// [`Error::Corruption`] for damage in the source's bytes, [`Error::Io`]. Nothing is published then.
 pub fn migrate(disk: &Arc<dyn Disk>, folder: &Path, options: &MigrateOptions) -> Result<Migrated> {
-    let shown = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
     if options.dry_run {
         return migrate_locked(disk, folder, options);
     }
@@ -100,14 +99,7 @@ pub fn migrate(disk: &Arc<dyn Disk>, folder: &Path, options: &MigrateOptions) ->
     if header.generation() == Generation::CURRENT {
         return Ok(current(&log));
     }
-    let lock = take_lock_in(&**disk, folder, &shown)?;
-    let migrated = migrate_locked(disk, folder, options);
-    let released = lock.release().map_err(Error::io(folder.join(LOCK_NAME), "releasing"));
-    match (migrated, released) {
-        (Ok(migrated), Ok(())) => Ok(migrated),
-        (Err(error), Ok(())) | (Ok(_), Err(error)) => Err(error),
-        (Err(first), Err(second)) => Err(Error::Aggregate(vec![first, second])),
-    }
+    locked(&**disk, folder, || migrate_locked(disk, folder, options))
 }
 
 /// As [`migrate`], by a caller that holds the session's lock.

@@ -1,6 +1,8 @@
 //! The seam: sessions in a root folder, created, opened, read and appended to.
 
 mod admit;
+#[cfg(feature = "tokio")]
+pub mod aio;
 mod append;
 mod behind;
 mod cancel;
@@ -10,10 +12,12 @@ mod compact;
 mod events;
 mod folder;
 mod handle;
+mod host;
 pub mod layout;
 mod lease;
 mod lines;
 mod list;
+mod lock;
 mod log_file;
 mod log_writer;
 pub mod memory;
@@ -22,6 +26,8 @@ mod open;
 mod publish;
 mod range;
 mod recover;
+mod rehome;
+mod remove;
 mod repair;
 mod reserve;
 mod restore;
@@ -34,6 +40,7 @@ mod store;
 mod sync;
 
 pub use crate::session::Admission;
+pub use admit::{check_batch, check_new};
 pub use append::Durability;
 pub use behind::{
     BehindOptions, BehindReport, Clock, Following, ManualClock, Routed, SystemClock, WINDOW, WriteBehind,
@@ -45,12 +52,15 @@ pub use compact::{CompactOptions, Compacted, compact};
 pub use events::Events;
 pub use folder::{Folder, LogName};
 pub use handle::{FileHandle, SessionAccess};
+pub use host::{Host, HostFault, OpenSession, Setup, no_setup};
 pub use log_file::{LogFile, ReadMode};
 pub use log_writer::{LogWriter, Written};
 pub use memory::{MemoryHandle, MemoryOptions, MemoryStorage, MemoryStore};
 pub use migrate::{MigrateOptions, Migrated, MigrationOutcome, migrate};
 pub use open::{OpenOptions, Validate};
 pub use recover::{Recovered, plan_recovery, recover};
+pub use rehome::{Rehomed, rehome};
+pub use remove::{Removed, remove};
 pub use repair::Repaired;
 pub use reserve::Reservation;
 pub use restore::restore;

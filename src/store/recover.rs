@@ -7,8 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::append::Appender;
-use super::handle::take_lock_in;
-use super::layout::LOCK_NAME;
+use super::lock::locked;
 use super::log_file::{LogFile, ReadMode};
 use super::repair::Repaired;
 use super::scan::{Report, ScanOptions, Verdict, scan, scan_to_writer};
@@ -36,17 +35,8 @@ pub struct Recovered {
 /// [`Error::AlreadyOwned`]; [`Error::Corruption`] for damage before the end, [`Error::FormatUnsupported`] and
 /// [`Error::IdentityMismatch`], which change nothing; [`Error::Io`] and [`Error::Foreign`].
 pub fn recover(disk: &Arc<dyn Disk>, path: &Path, limits: Limits) -> Result<Recovered> {
-    let lock_path = path.with_file_name(LOCK_NAME);
-    let folder = path.parent().unwrap_or(Path::new("."));
-    let shown = folder.file_name().unwrap_or_default().to_string_lossy();
-    let lock = take_lock_in(&**disk, folder, &shown)?;
-    let recovered = recover_locked(disk, path, limits);
-    let released = lock.release().map_err(Error::io(&lock_path, "releasing"));
-    match (recovered, released) {
-        (Ok(recovered), Ok(())) => Ok(recovered),
-        (Err(error), Ok(())) | (Ok(_), Err(error)) => Err(error),
-        (Err(first), Err(second)) => Err(Error::Aggregate(vec![first, second])),
-    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    locked(&**disk, folder, || recover_locked(disk, path, limits))
 }
 
 /// What [`recover`] would do now. Takes no lock and writes nothing.

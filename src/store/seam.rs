@@ -1,6 +1,7 @@
 //! The contract between a host and whatever keeps its sessions.
 //!
-//! A host programs against these two traits; [`FileStore`](super::FileStore) is a backend, and others may follow.
+//! A host programs against these two traits; [`FileStore`](super::FileStore) and [`MemoryStore`](super::MemoryStore) are
+//! backends, and a third party may write others.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -14,6 +15,8 @@ use crate::json::Text;
 use crate::row::Header;
 
 /// Keeps sessions: one instance over one storage.
+///
+/// What a backend has to keep besides the signatures is written down as tests: `seslog::contract`, feature `contract-tests`.
 ///
 /// Units are events, each a row of the current generation as JSON text without a newline. A backend never invents, drops
 /// or rewrites one. Every call may come from any thread.

@@ -104,10 +104,10 @@ pub struct Revision(Token);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Token {
     File(FileRevision),
-    Memory { storage: u64, change: u64 },
+    Counted { storage: u64, change: u64 },
 }
 
-/// What tells one state of a file, or of a folder's names, from the next.
+/// The revision of a file: what its name stood for, and when that was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct FileRevision {
     pub(super) device: u64,
@@ -121,31 +121,33 @@ impl Revision {
     /// The revision of a file that `stamp` describes. Times before 1677 and behind 2262 are taken for those years.
     #[must_use]
     pub fn of(stamp: &Stamp) -> Self {
-        Self(Token::File(FileRevision::of(stamp)))
+        FileRevision::of(stamp).into()
     }
 
-    /// The revision that change `change` of a storage in memory made.
-    pub(crate) const fn in_memory(storage: u64, change: u64) -> Self {
-        Self(Token::Memory { storage, change })
+    /// The revision that change number `change` of storage number `storage` made: for backends that count their changes.
+    /// Two storages that are used side by side have different numbers.
+    #[must_use]
+    pub const fn counted(storage: u64, change: u64) -> Self {
+        Self(Token::Counted { storage, change })
     }
 
-    /// The state of the log's file, if it is one.
-    pub(super) const fn file(&self) -> Option<FileRevision> {
+    /// That of a file, if it is one.
+    pub(super) const fn as_file(self) -> Option<FileRevision> {
         match self.0 {
-            Token::File(file) => Some(file),
-            Token::Memory { .. } => None,
+            Token::File(revision) => Some(revision),
+            Token::Counted { .. } => None,
         }
     }
 }
 
 impl From<FileRevision> for Revision {
-    fn from(file: FileRevision) -> Self {
-        Self(Token::File(file))
+    fn from(revision: FileRevision) -> Self {
+        Self(Token::File(revision))
     }
 }
 
 impl FileRevision {
-    /// As [`Revision::of`].
+    /// Times before 1677 and behind 2262 are taken for those years.
     pub(super) fn of(stamp: &Stamp) -> Self {
         let ns = |ns: i128| i64::try_from(ns).unwrap_or(if ns < 0 { i64::MIN } else { i64::MAX });
         let &Stamp { device, inode, size, modified_ns, changed_ns, .. } = stamp;
@@ -159,14 +161,14 @@ impl fmt::Display for Revision {
             Token::File(FileRevision { device, inode, size, modified_ns, changed_ns }) => {
                 write!(f, "{device}:{inode}:{size}:{modified_ns}:{changed_ns}")
             }
-            Token::Memory { storage, change } => write!(f, "memory:{storage}:{change}"),
+            Token::Counted { storage, change } => write!(f, "counted:{storage}:{change}"),
         }
     }
 }
 
 impl Snapshot {
     /// A snapshot that says nothing but where the log would be.
-    pub(crate) fn empty(path: &Path) -> Self {
+    pub(super) fn at(path: &Path) -> Self {
         Self {
             header: None,
             path: path.to_path_buf(),
@@ -183,20 +185,27 @@ impl Snapshot {
         }
     }
 
+    /// A session that is well, of which nothing is known but its header: for backends of other crates, which then fill in what
+    /// they have to say.
+    #[must_use]
+    pub fn of_header(header: Header) -> Self {
+        Self::pending(Path::new(""), header)
+    }
+
     /// A session that is created and not yet stored: visible to its own store, without counts.
     pub(crate) fn pending(path: &Path, header: Header) -> Self {
         let generation = Some(header.generation());
-        Self { header: Some(header), generation, state: State::Ok, ..Self::empty(path) }
+        Self { header: Some(header), generation, state: State::Ok, ..Self::at(path) }
     }
 
     /// Something that stands where a log should and may not be used as one.
     pub(crate) fn refused(path: &Path, error: Error) -> Self {
-        Self { state: State::Refused, error: Some(Box::new(error)), ..Self::empty(path) }
+        Self { state: State::Refused, error: Some(Box::new(error)), ..Self::at(path) }
     }
 
     /// A log that the operating system did not let us look at.
     pub(crate) fn unreadable(path: &Path, error: Error) -> Self {
-        Self { state: State::Corrupt, error: Some(Box::new(error)), ..Self::empty(path) }
+        Self { state: State::Corrupt, error: Some(Box::new(error)), ..Self::at(path) }
     }
 
     /// Looks at both ends of the log at `path`. Where the end is not clear from behind, its whole text is walked.
@@ -217,7 +226,7 @@ impl Snapshot {
     fn of_log_now(disk: &Arc<dyn Disk>, path: &Path, limits: Limits) -> Result<Self> {
         // Two page reads cost less than setting a map up.
         let log = LogFile::open(disk, path, limits, ReadMode::Read)?;
-        let mut snapshot = Self::empty(path);
+        let mut snapshot = Self::at(path);
         snapshot.size_bytes = Some(log.stamp().size);
         snapshot.revision = Some(Revision::of(log.stamp()));
         snapshot.encoding = Some(log.encoding());
@@ -265,10 +274,10 @@ impl Snapshot {
                     format!("the folder holds no log, only {}", strays.join(", "))
                 };
                 let error = Error::Layout { path: folder.path.clone(), what };
-                Self { error: Some(Box::new(error)), ..Self::empty(&folder.path) }
+                Self { error: Some(Box::new(error)), ..Self::at(&folder.path) }
             }
             Err(error) => {
-                Self { state: State::Refused, error: Some(Box::new(error)), ..Self::empty(&folder.path) }
+                Self { state: State::Refused, error: Some(Box::new(error)), ..Self::at(&folder.path) }
             }
         };
         snapshot.project = project;

@@ -1,5 +1,6 @@
 //! The store of one root folder: `create`, `open`, `stat`, `list`, `flush`.
 
+use std::collections::HashMap;
 use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -86,6 +87,8 @@ pub(super) struct Shared {
     options: StoreOptions,
     claims: Arc<Claims>,
     handles: Mutex<Vec<Weak<FileHandle>>>,
+    /// Logs of which a sync failed here, and where the bytes begin that it was to cover.
+    doubts: Mutex<HashMap<PathBuf, u64>>,
 }
 
 impl FileStore {
@@ -104,8 +107,8 @@ impl FileStore {
     /// The store of `root` on a file system of the caller's.
     #[must_use]
     pub fn on_disk(disk: Arc<dyn Disk>, root: impl Into<PathBuf>, options: StoreOptions) -> Self {
-        let (claims, handles) = (Arc::default(), Mutex::default());
-        let shared = Arc::new(Shared { disk, root: root.into(), options, claims, handles });
+        let (claims, handles, doubts) = (Arc::default(), Mutex::default(), Mutex::default());
+        let shared = Arc::new(Shared { disk, root: root.into(), options, claims, handles, doubts });
         Self { shared, catalog: None }
     }
 
@@ -408,6 +411,19 @@ impl Shared {
 
     pub(super) fn options(&self) -> &StoreOptions {
         &self.options
+    }
+
+    /// Where the bytes of a log begin that a failed sync of this process left in doubt.
+    pub(super) fn doubtful_from(&self, log: &Path) -> Option<u64> {
+        self.doubts.lock().get(log).copied()
+    }
+
+    pub(super) fn remember_doubt(&self, log: &Path, from: Option<u64>) {
+        let mut doubts = self.doubts.lock();
+        match from {
+            Some(from) => doubts.insert(log.to_path_buf(), from),
+            None => doubts.remove(log),
+        };
     }
 
     /// Takes the claim on an id that is to be created, or `None` if somebody has it.

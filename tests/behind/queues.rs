@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
 
 use seslog::json::Text;
 use seslog::session::{Intent, Session, Sessions, Settings};
@@ -77,7 +76,7 @@ fn a_producer_that_waits_can_be_cancelled() {
         let route =
             scope.spawn(|| bench.behind.route(&Text::from("s"), rows_by("s", 2..3)[0].as_bytes(), &cancel));
         let reason: CancelReason = Arc::new(std::io::Error::other("the user left"));
-        thread::sleep(Duration::from_millis(5));
+        // Whether it waits already or is about to: there is no room, and it notices.
         cancel.cancel(Arc::clone(&reason));
         match route.join().unwrap() {
             Err(Error::Cancelled { reason: found }) => assert!(Arc::ptr_eq(&found, &reason)),
@@ -356,7 +355,8 @@ fn two_hundred_sessions_need_no_more_threads_than_one() {
         "not before there is anything to do"
     );
     ids.iter().for_each(|id| bench.route(id, 0..1));
-    assert_eq!((threads("seslog timer"), threads("seslog drain")), (1, 3));
+    // A thread gives itself its name when it first runs.
+    eventually("one timer and three drains", || (threads("seslog timer"), threads("seslog drain")) == (1, 3));
     bench.behind.close().unwrap();
     assert_eq!((threads("seslog timer"), threads("seslog drain")), (0, 0));
     ids.iter().for_each(|id| bench.assert_stored(id, 0..1));
@@ -366,4 +366,17 @@ fn two_hundred_sessions_need_no_more_threads_than_one() {
     bench.step(200);
     bench.assert_stored("later", 0..1);
     drop(handles);
+}
+
+#[test]
+fn a_window_ends_by_the_systems_clock_too() {
+    let bench = Bench::with(|options| options.clock = Arc::new(seslog::store::SystemClock::new()));
+    let _handle = bench.create("s");
+    let start = std::time::Instant::now();
+    bench.route("s", 0..1);
+    eventually("the window ended", || bench.inner.stored("s").len() == 1);
+    assert!(start.elapsed() >= seslog::store::WINDOW);
+    // And again, when nothing had been waited for.
+    bench.route("s", 1..2);
+    eventually("the next window ended", || bench.inner.stored("s").len() == 2);
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use seslog::container::Encoding;
 use seslog::contract::{
-    Backend, Crash, FaultFiles, Offered, Settings, Status, Step, Storage, Tear, run, run_rule,
+    Backend, Crash, FaultFiles, InMemory, Offered, Settings, Status, Step, Storage, Tear, run, run_rule,
 };
 use seslog::json::Text;
 use seslog::row::Header;
@@ -48,13 +48,12 @@ enum Flaw {
     HidesDamage,
 }
 
-#[derive(Debug)]
-struct BrokenBackend {
-    good: FaultFiles,
+struct BrokenBackend<'g> {
+    good: &'g dyn Backend,
     flaw: Flaw,
 }
 
-impl Backend for BrokenBackend {
+impl Backend for BrokenBackend<'_> {
     fn name(&self) -> String {
         format!("{}, and {:?}", self.good.name(), self.flaw)
     }
@@ -92,6 +91,10 @@ impl Storage for BrokenStorage {
 
     fn artifact(&self, id: &Text) -> Offered<Option<Vec<u8>>> {
         self.good.artifact(id)
+    }
+
+    fn replace(&self, id: &Text, bytes: &[u8]) -> Offered<()> {
+        self.good.replace(id, bytes)
     }
 
     fn plant(&self, id: &Text, header: &[u8], rows: &[&[u8]]) -> Offered<()> {
@@ -270,17 +273,19 @@ const FLAWS: [(Flaw, u32); 14] = [
 
 #[test]
 fn each_broken_backend_is_caught_by_the_rule_that_it_breaks() {
-    let good = FaultFiles::new(Encoding::Plain);
-    for (flaw, number) in FLAWS {
-        assert_eq!(run_rule(number, &good).status, Status::Passed, "{number}");
-        let report = run_rule(number, &BrokenBackend { good, flaw });
-        assert!(matches!(report.status, Status::Failed(_)), "{flaw:?} gets past {number}: {report:?}");
+    let goods: [&dyn Backend; 2] = [&FaultFiles::new(Encoding::Plain), &InMemory];
+    for good in goods {
+        for (flaw, number) in FLAWS {
+            assert_eq!(run_rule(number, good).status, Status::Passed, "{number}");
+            let report = run_rule(number, &BrokenBackend { good, flaw });
+            assert!(matches!(report.status, Status::Failed(_)), "{flaw:?} gets past {number}: {report:?}");
+        }
     }
 }
 
 #[test]
 fn a_report_names_every_rule_that_a_broken_backend_breaks_and_no_other() {
-    let report = run(&BrokenBackend { good: FaultFiles::new(Encoding::Plain), flaw: Flaw::StaleCount });
+    let report = run(&BrokenBackend { good: &InMemory, flaw: Flaw::StaleCount });
     // Rule 85 asks the counts to be fresh as well.
     assert_eq!(report.failed().collect::<Vec<_>>(), [85, 126]);
     assert_eq!(report.counts().failed, 2);

@@ -16,7 +16,7 @@ fn a_snapshot_tells_the_length_of_the_text_and_the_last_event() {
     let pending = stat();
     assert_eq!((pending.event_count, pending.size_bytes, pending.state), (None, None, State::Ok));
     let pending = pending.revision.unwrap();
-    assert!(pending.to_string().starts_with("memory:"));
+    assert!(pending.to_string().starts_with("counted:"));
     assert_eq!(stat().revision, Some(pending), "looking changes nothing");
     handle.flush().unwrap();
     assert_ne!(stat().revision, Some(pending));

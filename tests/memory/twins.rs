@@ -551,7 +551,7 @@ impl Twins {
             memory_revision: memory.revision.map(|revision| revision.to_string()),
             rest: format!("{raw:?}"),
         };
-        assert!(now.memory_revision.as_ref().is_some_and(|text| text.starts_with("memory:")));
+        assert!(now.memory_revision.as_ref().is_some_and(|text| text.starts_with("counted:")));
         if let Some(before) = &self.seen[id] {
             let has_changed = before.rest != now.rest;
             assert_eq!(before.memory_revision != now.memory_revision, has_changed);

@@ -23,6 +23,7 @@ fn an_import_from_a_higher_layer() {
     expect(&row("use super::super::stream::X;"), &["`crate::stream`"]);
     expect(&row("mod tests { use super::super::super::session; }"), &["`crate::session`"]);
     expect(&row("use crate::*;"), &["`crate::*`"]);
+    expect(&row("fn f() { crate::store::exported!() }"), &["`crate::store`"]);
     expect(&row("use crate::Limits;"), &["`crate::Limits`"]);
     expect(&row("use crate::container::zstd;"), &["`crate::container`"]);
     expect(&rules::layers("src/limits.rs", "use super::json;"), &["`limits` must not use `crate::json`"]);
@@ -44,6 +45,7 @@ fn an_import_from_a_lower_layer_is_left_alone() {
     expect(&rules::layers("src/row/range.rs", "#[cfg(test)]\nmod tests { use crate::fuzzing::range; }"), &[]);
     expect(&rules::layers("src/error.rs", "use crate::container::Fault;"), &[]);
     expect(&rules::layers("src/lib.rs", "pub use crate::store::Store;"), &[]);
+    expect(&rules::layers("src/row/range.rs", "crate::exported! {} $crate::$named! {}"), &[]);
     expect(&rules::layers("src/bin/seslog/main.rs", "use crate::args::Args;"), &[]);
 }
 

@@ -357,7 +357,9 @@ fn root_names<'t>(tokens: &[Token<'t>], depth: usize) -> Vec<Token<'t>> {
 /// The first name of each path that starts at `at`: one, or one for each member of a group.
 fn heads<'t>(tokens: &[Token<'t>], at: usize) -> Vec<Token<'t>> {
     if !starts_with(tokens, at, &["{"]) {
-        return tokens.get(at).copied().into_iter().collect();
+        // Exported macros stand at the root, whatever layer they are of.
+        let is_macro = starts_with(tokens, at + 1, &["!"]) || starts_with(tokens, at, &["$"]);
+        return tokens.get(at).copied().filter(|_| !is_macro).into_iter().collect();
     }
     let end = after_group(tokens, at);
     let mut heads = Vec::new();

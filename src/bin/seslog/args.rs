@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
-use clap::{Parser, Subcommand};
+use clap::{Command, CommandFactory as _, Parser, Subcommand};
 
 use crate::failure::Done;
 use crate::root::Root;
 use crate::{
-    append, cat, compact, convert, demo, fork, import, ls, messages, migrate, new, recover, stat, timeline,
-    verify,
+    append, cat, compact, completions, convert, demo, fork, grep, import, ls, man, messages, migrate, mv,
+    new, prune, recover, rm, stat, timeline, verify,
 };
 
 /// Lists, reads, checks and repairs the event logs of AI-agent sessions.
@@ -45,9 +45,15 @@ enum Verb {
     Convert(convert::Args),
     Compact(compact::Args),
     Migrate(migrate::Args),
+    Grep(grep::Args),
     Messages(messages::Args),
     Timeline(timeline::Args),
     Fork(fork::Args),
+    Mv(mv::Args),
+    Rm(rm::Args),
+    Prune(prune::Args),
+    Completions(completions::Args),
+    Man(man::Args),
     /// The writer that `demo` kills.
     #[command(hide = true)]
     DemoWriter(demo::WriterArgs),
@@ -71,16 +77,25 @@ pub(crate) fn run() -> Done {
         Verb::Convert(args) => convert::run(&root()?, &args),
         Verb::Compact(args) => compact::run(&root()?, &args),
         Verb::Migrate(args) => migrate::run(&args),
+        Verb::Grep(args) => grep::run(&root()?, &args),
         Verb::Messages(args) => messages::run(&root()?, &args),
         Verb::Fork(args) => fork::run(&root()?, &args),
         Verb::Timeline(args) => timeline::run(&root()?, &args),
+        Verb::Mv(args) => mv::run(&root()?, &args),
+        Verb::Rm(args) => rm::run(&root()?, &args),
+        Verb::Prune(args) => prune::run(&root()?, &args),
+        Verb::Completions(args) => completions::run(command(), &args),
+        Verb::Man(args) => man::run(command(), &args),
     }
+}
+
+/// The whole command line as a value, for completions and pages.
+fn command() -> Command {
+    Args::command()
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-
     use super::*;
 
     #[test]

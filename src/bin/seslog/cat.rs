@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::ops::ControlFlow;
 
-use globset::{Glob, GlobSet, GlobSetBuilder};
+use globset::GlobSet;
 use seslog::container::Detected;
 use seslog::row::{Check, Header, PhysicalRow, Seeding};
 use seslog::store::{Item, LogFile, Report, ScanOptions, State, Verdict, scan, scan_from};
@@ -13,6 +13,7 @@ use seslog::{Damage, Error};
 
 use crate::current;
 use crate::failure::{Done, Failure, Outcome, chain, next_step, quoted};
+use crate::globs::glob_set;
 use crate::out::{Out, counted, talk};
 use crate::progress::Progress;
 use crate::report::{error_text, words};
@@ -176,18 +177,6 @@ fn judge(root: &Root, args: &Args, log: &LogFile, report: &Report, unreadable: u
         next_step(&error).into_iter().for_each(|step| talk::next(&step));
     }
     Ok(true)
-}
-
-fn glob_set(globs: &[String]) -> Result<Option<GlobSet>, Failure> {
-    if globs.is_empty() {
-        return Ok(None);
-    }
-    let usage = |error: globset::Error| Failure::Usage(format!("--type: {error}"));
-    let mut set = GlobSetBuilder::new();
-    for glob in globs {
-        set.add(Glob::new(glob).map_err(usage)?);
-    }
-    Ok(Some(set.build().map_err(usage)?))
 }
 
 struct Printer<'a> {

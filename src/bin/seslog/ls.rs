@@ -114,7 +114,7 @@ pub(crate) fn run(root: &Root, args: &Args) -> Done {
 }
 
 /// Names of the project folders that `project` may mean.
-fn project_names(project: &str) -> Vec<String> {
+pub(crate) fn project_names(project: &str) -> Vec<String> {
     let mut names = vec![project.to_owned()];
     let absolute = std::path::absolute(project).ok();
     let real = std::fs::canonicalize(project).ok();

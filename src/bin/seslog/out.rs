@@ -1,8 +1,8 @@
-//! What goes out: data on a locked, buffered stdout, talk on stderr. Nothing from a log drives a terminal.
+//! What goes out: data on a buffered stdout, talk on stderr. Nothing from a log drives a terminal.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
-use std::io::{self, BufWriter, IsTerminal as _, StdoutLock, Write as _};
+use std::io::{self, BufWriter, IsTerminal as _, Stdout, Write as _};
 use std::path::Path;
 
 use anstream::{AutoStream, ColorChoice};
@@ -18,18 +18,18 @@ const BUFFER_LEN: usize = 256 << 10;
 /// Standard output. A write to a pipe that nobody reads comes back as [`Failure::ClosedPipe`].
 #[derive(Debug)]
 pub(crate) struct Out {
-    writer: BufWriter<StdoutLock<'static>>,
+    writer: BufWriter<Stdout>,
     styled: bool,
     is_terminal: bool,
 }
 
 impl Out {
-    /// Locks standard output.
+    /// Standard output, of which a program has one.
     pub(crate) fn new() -> Self {
         let stdout = io::stdout();
-        let styled = AutoStream::choice(&stdout) != ColorChoice::Never;
         let is_terminal = stdout.is_terminal();
-        Self { writer: BufWriter::with_capacity(BUFFER_LEN, stdout.lock()), styled, is_terminal }
+        let writer = BufWriter::with_capacity(BUFFER_LEN, stdout);
+        Self { writer, styled: is_styled(), is_terminal }
     }
 
     /// Whether a person looks at it directly.
@@ -67,6 +67,11 @@ impl Out {
     pub(crate) fn flush(&mut self) -> Result<(), Failure> {
         self.writer.flush().map_err(Failure::stdout)
     }
+}
+
+/// Whether stdout shows colours.
+pub(crate) fn is_styled() -> bool {
+    AutoStream::choice(&io::stdout()) != ColorChoice::Never
 }
 
 /// A table for people: columns as wide as their widest cell, two spaces between, numbers to the right.

@@ -2,7 +2,7 @@
 
 use crate::contract::backend::{Backend, NotOffered, Offered, Step, Tear};
 use crate::contract::stage::{
-    Outcome, Stage, append, fat_rows_by, header, header_line, list, never, open, open_and_read, read,
+    Outcome, Stage, append, create, fat_rows_by, header, header_line, list, never, open, open_and_read, read,
     read_all, row_by, row_of, rows_by, stat,
 };
 use crate::error::{Error, Result};
@@ -132,6 +132,27 @@ pub(crate) fn r096_a_repair_that_failed_is_completed_by_the_next_append(backend:
     Ok(())
 }
 
+pub(crate) fn r097_bytes_before_the_repair_do_not_change(backend: &dyn Backend) -> Outcome {
+    let stage = Stage::new(backend);
+    let artifact = || Ok(stage.storage().artifact(&Text::from("s"))?.unwrap_or_default());
+    let handle = create(&stage.instance(), "s");
+    append(&handle, &rows_by("a", 0..2)).unwrap();
+    let sound = artifact()?;
+    append(&handle, &[row_by("a", 2, 900), row_by("a", 3, 900)]).unwrap();
+    handle.close().unwrap();
+    stage.storage().tear(&Text::from("s"), Tear::LastRecord(5))?;
+    let torn = artifact()?;
+    // Only of a file is it asked that it grows at its end.
+    stage.storage().replace(&Text::from("s"), &torn)?;
+    assert!(torn.starts_with(&sound));
+    let handle = stage.writer("s");
+    let next = handle.next_seq().unwrap();
+    append(&handle, &rows_by("b", next..next + 1)).unwrap();
+    assert!(artifact()?.starts_with(&sound), "what was sound was written again");
+    assert_eq!(stage.read()[..2], rows_by("a", 0..2));
+    Ok(())
+}
+
 pub(crate) fn r098_opening_and_closing_repairs_nothing(backend: &dyn Backend) -> Outcome {
     let stage = Stage::new(backend);
     torn(&stage, 5)?;
@@ -189,6 +210,30 @@ pub(crate) fn r100_damage_without_a_later_turn_end_bounds_the_log(backend: &dyn 
         bounds(open(&store, "s", Write).and_then(|handle| read_all(&handle)));
         assert_eq!(stage.stored("s"), before, "nothing was repaired");
     }
+    Ok(())
+}
+
+// The second half, a cut inside a checksum, goes the same way as any other (README).
+pub(crate) fn r102_a_cut_at_any_byte_serves_whole_events_before_it(backend: &dyn Backend) -> Outcome {
+    let stage = Stage::new(backend);
+    let id = Text::from("s");
+    let artifact = || Ok(stage.storage().artifact(&id)?.unwrap_or_default());
+    stage.store("s", &[rows_by("a", 0..2)]);
+    let start = artifact()?.len();
+    append(&stage.writer("s"), &rows_by("a", 2..5)).unwrap();
+    let (whole, all) = (artifact()?, rows_by("a", 0..5));
+    let store = stage.instance();
+    let mut before = 2;
+    for cut in start..whole.len() {
+        stage.storage().replace(&id, &whole[..cut])?;
+        let served = open_and_read(&store, "s").unwrap_or_else(|error| panic!("cut at {cut}: {error}"));
+        assert!(all.starts_with(&served), "cut at {cut}: {served:?}");
+        assert!((before..5).contains(&served.len()), "cut at {cut}: {} events after {before}", served.len());
+        assert!(cut > start + 3 || served.len() == 2, "cut at {cut}, in the very beginning of a record");
+        before = served.len();
+    }
+    stage.storage().replace(&id, &whole)?;
+    assert_eq!(open_and_read(&store, "s").unwrap(), all);
     Ok(())
 }
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use crate::contract::backend::{Backend, Crash, Settings, Step};
 use crate::contract::stage::{
-    Handle, Instance, Outcome, Stage, append, create, flush, list, never, open, open_and_read, read,
-    read_all, row_by, row_of, rows_by, stat,
+    Handle, Instance, Outcome, Stage, append, create, flush, is_owned, list, never, open, open_and_read,
+    read, read_all, row_by, row_of, rows_by, stat,
 };
 use crate::error::{Error, Result};
 use crate::store::SessionAccess::{Read, Write};
@@ -169,6 +169,33 @@ pub(crate) fn r069_appends_of_several_threads_are_each_stored_whole(backend: &dy
     assert_eq!(read_all(&handle).unwrap(), expected);
     assert_eq!(stage.read(), expected);
     Ok(())
+}
+
+pub(crate) fn r069_an_append_that_waits_goes_before_one_that_is_called_later(
+    backend: &dyn Backend,
+) -> Outcome {
+    let stage = Stage::new(backend);
+    let handle = created(&stage, 1);
+    // Nothing tells that a call has begun to wait. Where it was given too little time for that, it is given more.
+    for pause_ms in [50, 500, 4000] {
+        let next = handle.next_seq().unwrap();
+        let (inside, (sent, threads)) = (Arc::clone(&handle), channel());
+        // While this thread is in the middle of an append, another one calls the next.
+        let action = move || {
+            let waiting = thread::spawn(move || append(&inside, &rows_by("waiting", next + 1..next + 2)));
+            thread::sleep(Duration::from_millis(pause_ms));
+            let _received = sent.send(waiting);
+        };
+        stage.storage().before_next(Step::Write, Box::new(action))?;
+        append(&handle, &rows_by("running", next..next + 1)).unwrap();
+        let later = append(&handle, &rows_by("later", next + 2..next + 3));
+        threads.recv().unwrap().join().unwrap().unwrap();
+        if later.is_ok() {
+            return Ok(());
+        }
+        assert!(matches!(later, Err(Error::SeqMismatch { .. })), "{later:?}");
+    }
+    panic!("a later append went first, however long the earlier one had waited");
 }
 
 pub(crate) fn r070_a_batch_whose_write_failed_can_be_appended_again(backend: &dyn Backend) -> Outcome {
@@ -386,6 +413,25 @@ pub(crate) fn r075_every_caller_of_close_hears_the_one_failure(backend: &dyn Bac
     });
     for end in ends.into_iter().chain([handle.close()]) {
         assert!(matches!(end, Err(Error::Io { .. })), "{end:?}");
+    }
+    Ok(())
+}
+
+pub(crate) fn r075_a_second_close_frees_nothing(backend: &dyn Backend) -> Outcome {
+    let stage = Stage::new(backend);
+    let store = stage.instance();
+    for stores in [false, true] {
+        let id = format!("stored-{stores}");
+        let first = create(&store, &id);
+        if stores {
+            flush(&first).unwrap();
+        }
+        first.close().unwrap();
+        let _second = if stores { open(&store, &id, Write).unwrap() } else { create(&store, &id) };
+        first.close().unwrap();
+        drop(first);
+        let third = open(&store, &id, Write);
+        assert!(is_owned(&third), "{third:?}");
     }
     Ok(())
 }

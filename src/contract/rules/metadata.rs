@@ -70,6 +70,20 @@ pub(crate) fn r124_a_repair_changes_the_revision(backend: &dyn Backend) -> Outco
     Ok(())
 }
 
+pub(crate) fn r125_instances_agree_on_a_revision_and_storages_do_not(backend: &dyn Backend) -> Outcome {
+    let (stage, twin) = (Stage::new(backend), Stage::new(backend));
+    let artifacts = [stage.store_small(2), twin.store_small(2)];
+    assert_eq!(artifacts[0], artifacts[1]);
+    let revision = |stage: &Stage<'_>| stat(&stage.instance(), "s").unwrap().revision.unwrap();
+    let artifact = stage.storage().artifact(&Text::from("s"))?.unwrap_or_default();
+    let before = revision(&stage);
+    assert_eq!(revision(&stage), before, "of another instance");
+    // Only files are asked to be told apart.
+    twin.storage().replace(&Text::from("s"), &artifact)?;
+    assert_ne!(revision(&twin), before, "of an equal log elsewhere");
+    Ok(())
+}
+
 pub(crate) fn r126_the_event_count_is_that_of_the_log(backend: &dyn Backend) -> Outcome {
     let stage = Stage::new(backend);
     let handle = create(&stage.instance(), "s");
@@ -100,7 +114,10 @@ pub(crate) fn r127_the_size_is_that_of_the_artifact(backend: &dyn Backend) -> Ou
     };
     assert_eq!(list(&store)[0].size_bytes, Some(size));
     let artifact = stage.storage().artifact(&Text::from("s"))?.unwrap_or_default();
+    // Only of a file is it asked: other artifacts are dumps.
+    stage.storage().replace(&Text::from("s"), &artifact)?;
     assert_eq!(size, artifact.len() as u64);
+    assert_eq!(stat(&store, "s").unwrap().size_bytes, Some(size));
     Ok(())
 }
 

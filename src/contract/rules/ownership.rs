@@ -209,6 +209,38 @@ pub(crate) fn r057_a_flushed_empty_session_is_owned_until_close(backend: &dyn Ba
     Ok(())
 }
 
+pub(crate) fn r058_a_session_that_was_never_written_has_no_artifact(backend: &dyn Backend) -> Outcome {
+    let stage = Stage::new(backend);
+    let store = stage.instance();
+    let artifact = || stage.storage().artifact(&Text::from("s"));
+    let handle = create(&store, "s");
+    assert!(artifact()?.is_none(), "pending");
+    handle.close().unwrap();
+    assert!(artifact()?.is_none(), "closed");
+    drop(create(&store, "s"));
+    assert!(artifact()?.is_none(), "dropped");
+    Ok(())
+}
+
+pub(crate) fn r058_looking_and_reading_take_no_lock(backend: &dyn Backend) -> Outcome {
+    let stage = Stage::new(backend);
+    let rows = stage.store_small(3);
+    let store = stage.instance();
+    // Both failures are still to come when all of this is through.
+    stage.storage().fail_next(Step::Lock)?;
+    stage.storage().fail_next(Step::Unlock)?;
+    let reader = open(&store, "s", Read).unwrap();
+    assert_eq!(read_all(&reader).unwrap(), rows);
+    assert!(stat(&store, "s").is_some());
+    assert_eq!(list(&store).len(), 1);
+    reader.close().unwrap();
+    let refused = open(&store, "s", Write);
+    assert!(matches!(refused, Err(Error::Io { .. })), "somebody else took the lock: {refused:?}");
+    let released = open(&store, "s", Write).unwrap().close();
+    assert!(matches!(released, Err(Error::Io { .. })), "somebody else gave it back: {released:?}");
+    Ok(())
+}
+
 // That a lock file survives is a matter of files.
 pub(crate) fn r059_sessions_are_owned_independently(backend: &dyn Backend) -> Outcome {
     let stage = Stage::new(backend);

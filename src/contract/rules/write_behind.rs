@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::contract::backend::{Backend, Crash};
+use crate::contract::backend::{Backend, Crash, Step};
 use crate::contract::stage::{
     Handle, Instance, Outcome, Stage, append, create, flush, header, never, open, open_and_read, read_all,
     row_of, rows_by, stat,
@@ -238,7 +238,6 @@ pub(crate) fn r117_a_flush_after_a_failure_stores_everything_once(backend: &dyn 
 }
 
 pub(crate) fn r117_so_it_does_after_a_failure_of_the_storage(backend: &dyn Backend) -> Outcome {
-    use crate::contract::backend::Step;
     for step in [Step::Write, Step::Sync] {
         let desk = Desk::new(backend);
         let handle = desk.create("s");
@@ -319,8 +318,8 @@ pub(crate) fn r120_events_that_come_while_close_waits_are_stored_before_it_resol
         desk.below.await_waiting();
         let closing = scope.spawn(|| handle.close());
         // A read waits for nobody, and is refused from the moment that the close began.
-        let began = (0..100_000).any(|_| {
-            thread::yield_now();
+        let began = (0..10_000).any(|_| {
+            thread::sleep(TICK);
             matches!(handle.read(0, 0, &never()), Err(Error::HandleClosed { .. }))
         });
         if began {

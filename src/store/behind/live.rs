@@ -278,7 +278,7 @@ impl Live {
     }
 
     pub(super) fn report(&self, error: &Error) {
-        self.pool.options().report(&self.id, error);
+        self.pool.options().tell(&self.id, error);
     }
 
     pub(super) fn mismatch(&self, expected: u64, index: usize, actual: u64) -> Error {

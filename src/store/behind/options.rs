@@ -53,7 +53,7 @@ impl Default for BehindOptions {
 }
 
 impl BehindOptions {
-    pub(super) fn report(&self, id: &Text, error: &Error) {
+    pub(super) fn tell(&self, id: &Text, error: &Error) {
         if let Some(report) = &self.report {
             report(id, error);
         }

@@ -116,6 +116,12 @@ impl Pool {
                 done.notify_all();
             }))
         }));
+        // The caller is one more thread, and the only one where none could be started.
+        let mut ready = self.state.lock();
+        for _ in 0..count {
+            (ready, _) = self.run_one(ready);
+        }
+        drop(ready);
         let (state, done) = &*gathered;
         let mut state = state.lock();
         while state.0 < count {
@@ -128,9 +134,15 @@ impl Pool {
 
     fn enqueue(self: &Arc<Self>, jobs: impl IntoIterator<Item = Job>) {
         let mut state = self.state.lock();
+        let before = state.ready.len();
         state.ready.extend(jobs);
-        self.work.notify_all();
+        self.wake(state.ready.len().saturating_sub(before));
         self.start(state);
+    }
+
+    /// Wakes a thread for each of `jobs` that became ready. Those that are at work look for themselves before they wait.
+    fn wake(&self, jobs: usize) {
+        (0..jobs.min(self.options.drains.max(1))).for_each(|_| self.work.notify_one());
     }
 
     /// Returns when nothing is due by the clock, nothing waits for a thread, and no thread is at work.
@@ -178,7 +190,7 @@ impl Pool {
         if let Some(error) = failed {
             let id = crate::json::Text::new();
             let action = "starting a thread";
-            self.options.report(&id, &Error::Io { path: Default::default(), action, source: error });
+            self.options.tell(&id, &Error::Io { path: Default::default(), action, source: error });
         }
     }
 
@@ -186,14 +198,12 @@ impl Pool {
         let mut state = self.state.lock();
         while state.generation == generation {
             let now = self.options.clock.now();
-            let mut due = false;
+            let mut due = 0_usize;
             while let Some(first) = state.deadlines.pop_front_if(|first| first.at <= now) {
                 state.ready.push_back(Job::Drain(first.window));
-                due = true;
+                due = due.saturating_add(1);
             }
-            if due {
-                self.work.notify_all();
-            }
+            self.wake(due);
             let next = state.deadlines.front().map(|first| first.at.saturating_sub(now));
             state = match next {
                 None => self.timer.wait(state),
@@ -205,22 +215,30 @@ impl Pool {
     fn drain(&self, generation: u64) {
         let mut state = self.state.lock();
         loop {
-            let Some(job) = state.ready.pop_front() else {
-                if state.generation != generation {
-                    return;
-                }
-                state = self.work.wait(state);
+            let ran;
+            (state, ran) = self.run_one(state);
+            if ran {
                 continue;
-            };
-            state.running = state.running.saturating_add(1);
-            drop(state);
-            job.run();
-            state = self.state.lock();
-            state.running = state.running.saturating_sub(1);
-            if state.running == 0 && state.ready.is_empty() {
-                self.idle.notify_all();
             }
+            if state.generation != generation {
+                return;
+            }
+            state = self.work.wait(state);
         }
+    }
+
+    /// Does the first thing that is ready, if anything is.
+    fn run_one<'a>(&'a self, mut state: MutexGuard<'a, PoolState>) -> (MutexGuard<'a, PoolState>, bool) {
+        let Some(job) = state.ready.pop_front() else { return (state, false) };
+        state.running = state.running.saturating_add(1);
+        drop(state);
+        job.run();
+        let mut state = self.state.lock();
+        state.running = state.running.saturating_sub(1);
+        if state.running == 0 && state.ready.is_empty() {
+            self.idle.notify_all();
+        }
+        (state, true)
     }
 }
 

@@ -239,7 +239,7 @@ mod tests {
     use crate::limits::Limits;
     use crate::row::Check;
 
-    const BOUNDS: Bounds = Bounds { bytes: 100, events: 3 };
+    const BOUNDS: Bounds = Bounds { bytes: 200, events: 3 };
 
     fn row(seq: u64) -> Vec<u8> {
         format!("{{\"type\":\"a\",\"seq\":{seq},\"time\":0,\"data\":0}}").into_bytes()

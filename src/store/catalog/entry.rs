@@ -158,7 +158,7 @@ impl<'a> Entry<'a> {
             }
             _ => return None,
         };
-        let mut snapshot = Snapshot::empty(&path);
+        let mut snapshot = Snapshot::at(&path);
         snapshot.generation = Some(header.generation());
         snapshot.header = Some(header);
         snapshot.encoding = Some(*Encoding::ALL.get(usize::from(encoding))?);
@@ -233,8 +233,8 @@ fn try_write(
         }
         _ => return None,
     };
-    let log = snapshot.revision.as_ref().and_then(Revision::file);
-    let log = log.filter(|log| Some(log.size) == snapshot.size_bytes)?;
+    let log =
+        snapshot.revision.and_then(Revision::as_file).filter(|log| Some(log.size) == snapshot.size_bytes)?;
     let encoding = snapshot.encoding?;
     let log_name = snapshot.path.file_name()?.as_bytes();
     let mut header = Vec::new();

@@ -164,7 +164,7 @@ impl Book {
     /// Takes note of a session that was read in `folder`.
     pub(super) fn note(&self, folder: &Path, seen: Seen, snapshot: &Snapshot) {
         if seen.was_quiet(&seen.folder)
-            && snapshot.revision.as_ref().and_then(Revision::file).is_some_and(|log| seen.was_quiet(&log))
+            && snapshot.revision.and_then(Revision::as_file).is_some_and(|log| seen.was_quiet(&log))
         {
             self.fresh.lock().extend(names_of(folder).map(|names| (hash_of(names), seen.folder)));
         }

@@ -339,7 +339,7 @@ fn catalog(count: usize) -> (Vec<u8>, Vec<String>) {
     let names: Vec<String> = (0..count).map(|index| format!("s{index}")).collect();
     for name in &names {
         let path = Path::new("/root/--p--").join(name).join("session.v2.jsonl.zst");
-        let mut snapshot = Snapshot::empty(&path);
+        let mut snapshot = Snapshot::at(&path);
         snapshot.header = Header::new(Generation::V2, Text::from(name.as_str()), UnixMs::new(5)).ok();
         snapshot.state = State::Ok;
         snapshot.encoding = Some(crate::container::Encoding::Indexed);

@@ -139,8 +139,8 @@ impl MemoryHandle {
         let mut view = storage.view_to_read(id)?.ok_or_else(not_found)?;
         cancel.check()?;
         let header = judge::stored_header(&view, limits)?;
+        check_identity(&view, &header)?;
         if header.generation() != Generation::CURRENT {
-            check_identity(&view, &header)?;
             let successor = convert::successor(&view, limits)?;
             cancel.check()?;
             storage.step(Step::Publish, Some(id))?;
@@ -152,7 +152,6 @@ impl MemoryHandle {
         }
         let judged = storage.judged(&view, limits)?;
         judged.require_appendable(&view.path())?;
-        check_identity(&view, &judged.header)?;
         // From here on it is this instance that a crash of which takes away what no sync has covered.
         let adopted = lock.settle(view.log.change, |log| {
             log.accepted_by = (log.durable < log.lines).then_some(instance.number);

@@ -122,3 +122,41 @@ mod disarmed {
         }
     }
 }
+
+#[cfg(all(test, feature = "fault"))]
+mod tests {
+    use std::io;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::{Hooks, Step};
+
+    #[test]
+    fn each_failure_is_met_once_by_a_step_of_its_kind() {
+        let hooks = Hooks::default();
+        for number in [5, 28] {
+            hooks.fail_next(Step::Write, io::Error::from_raw_os_error(number));
+        }
+        assert!(hooks.meet(Step::Sync).is_ok());
+        for number in [5, 28] {
+            assert_eq!(hooks.meet(Step::Write).unwrap_err().raw_os_error(), Some(number));
+        }
+        assert!(hooks.meet(Step::Write).is_ok());
+    }
+
+    #[test]
+    fn an_action_runs_once_before_the_failure_and_may_take_the_same_step() {
+        let hooks = Arc::new(Hooks::default());
+        let count = Arc::new(AtomicU32::new(0));
+        let (inner, counted) = (Arc::clone(&hooks), Arc::clone(&count));
+        let action = move || {
+            counted.fetch_add(1, Ordering::Relaxed);
+            assert!(inner.meet(Step::Read).is_ok(), "the failure is that of the step it runs in");
+        };
+        hooks.before_next(Step::Read, Box::new(action));
+        hooks.fail_next(Step::Read, io::Error::other("a test made it fail"));
+        assert!(hooks.meet(Step::Read).is_err());
+        assert!(hooks.meet(Step::Read).is_ok());
+        assert_eq!(count.load(Ordering::Relaxed), 1);
+    }
+}

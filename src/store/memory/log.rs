@@ -129,7 +129,7 @@ impl View {
     }
 
     pub(super) fn revision(&self) -> Revision {
-        Revision::in_memory(self.storage, self.log.change)
+        Revision::counted(self.storage, self.log.change)
     }
 }
 

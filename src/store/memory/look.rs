@@ -15,7 +15,7 @@ impl MemoryStorage {
     pub(super) fn look(&self, view: &View, limits: &Limits) -> Snapshot {
         self.count_read();
         let path = view.path();
-        let mut snapshot = Snapshot::empty(&path);
+        let mut snapshot = Snapshot::at(&path);
         snapshot.generation = Some(view.log.generation);
         snapshot.size_bytes = Some(view.log.size_bytes());
         snapshot.revision = Some(view.revision());
@@ -36,7 +36,7 @@ impl MemoryStorage {
     /// A session that is created and not stored: visible to its own instance, without counts.
     pub(super) fn look_at_pending(&self, pending: Pending) -> Snapshot {
         let path = session_path(self.number(), pending.header.id());
-        let revision = Revision::in_memory(self.number(), pending.change);
+        let revision = Revision::counted(self.number(), pending.change);
         Snapshot { revision: Some(revision), ..Snapshot::pending(&path, pending.header) }
     }
 

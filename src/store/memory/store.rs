@@ -149,16 +149,13 @@ impl MemoryStore {
         }
         let not_found = || Error::NotFound { id: printable(id) };
         let view = storage.view(id).ok_or_else(not_found)?;
-        let header = match storage.look(&view, limits) {
-            Snapshot { state: State::Ok | State::Torn, header: Some(header), .. } => header,
+        let Snapshot { state, header, error, .. } = storage.look(&view, limits);
+        let header = match (state, header, error.map(|error| *error)) {
+            (State::Ok | State::Torn, Some(header), _) => header,
             // A damaged end can be read up to.
-            Snapshot { error: Some(error), header: Some(header), .. }
-                if matches!(*error, Error::DamagedTail { .. }) =>
-            {
-                header
-            }
-            Snapshot { error: Some(error), .. } => return Err(*error),
-            Snapshot { .. } => return Err(not_found()),
+            (_, Some(header), Some(Error::DamagedTail { .. })) => header,
+            (_, _, Some(error)) => return Err(error),
+            (_, _, None) => return Err(not_found()),
         };
         match (header.seeding(), header.generation()) {
             (Seeding::Unseeded, Generation::CURRENT) => Ok(reader(header, 0)),
