@@ -46,6 +46,7 @@ pub use encoding::{Detected, Encoding, UnknownEncoding, detect};
 pub use fault::{Fault, ReadError};
 pub use frame::{Frame, walk as walk_frame};
 pub(crate) use indexed::durable_hint;
+pub(crate) use position::reader_behind;
 pub use position::{SeqOf, reader_at};
 pub use probe::{Last, Probe, header_line, probe};
 pub(crate) use probe::{head, sealed_count};

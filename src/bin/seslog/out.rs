@@ -7,6 +7,7 @@ use std::path::Path;
 
 use anstream::{AutoStream, ColorChoice};
 use anstyle::Style;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use seslog::json::Text;
 use seslog::store::layout::printable;
 
@@ -61,6 +62,14 @@ impl Out {
     /// `text` in `style`, if stdout shows colours.
     pub(crate) fn styled(&self, style: Style, text: &str) -> String {
         if self.styled { format!("{style}{text}{style:#}") } else { text.to_owned() }
+    }
+
+    /// Whether nobody reads any more what goes out, as far as that shows before something is written.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        let mut looked = [PollFd::new(self.writer.get_ref(), PollFlags::empty())];
+        let gone = PollFlags::ERR | PollFlags::HUP;
+        poll(&mut looked, Some(&Timespec::default())).is_ok()
+            && looked.iter().any(|looked| looked.revents().intersects(gone))
     }
 
     /// Writes what was collected.
