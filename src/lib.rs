@@ -13,6 +13,7 @@
 //! | [`session`] | the logical log: surface, messages, forks, live sessions | inventories, files |
 //! | [`format`](mod@format) | generations, their inventories, migrations | where files live |
 //! | [`store`] | sessions: create, open, stat, list; publication, locks, repair | screens |
+//! | [`export`] | sessions as text and as a ZIP | where stores keep them |
 //! | `contract` | the rules that every store keeps, as tests (feature `contract-tests`) | screens |
 //!
 //! Each layer uses only those above it in this table.
@@ -21,6 +22,7 @@ pub mod container;
 #[cfg(feature = "contract-tests")]
 pub mod contract;
 mod error;
+pub mod export;
 pub mod format;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
