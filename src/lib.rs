@@ -14,6 +14,7 @@
 //! | [`format`](mod@format) | generations, their inventories, migrations | where files live |
 //! | [`store`] | sessions: create, open, stat, list; publication, locks, repair | screens |
 //! | [`live`] | attempts while they run, and their followers | screens |
+//! | [`export`] | sessions as text and as a ZIP | where stores keep them |
 //! | `contract` | the rules that every store keeps, as tests (feature `contract-tests`) | screens |
 //!
 //! Each layer uses only those above it in this table.
@@ -22,6 +23,7 @@ pub mod container;
 #[cfg(feature = "contract-tests")]
 pub mod contract;
 mod error;
+pub mod export;
 pub mod format;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]

@@ -13,6 +13,9 @@ mod common;
 mod broken;
 #[path = "contract/damage.rs"]
 mod damage;
+#[cfg(feature = "export")]
+#[path = "contract/export.rs"]
+mod export;
 #[path = "contract/handles.rs"]
 mod handles;
 #[path = "contract/metadata.rs"]

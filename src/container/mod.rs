@@ -54,6 +54,7 @@ pub use quick::{Skim, skim};
 pub use read::{Block, BlockReader, Counted, Skipped, reader};
 pub(crate) use resume::resume;
 pub use source::{FileSource, Source};
+pub(crate) use tail::holds_zero_sector;
 pub use tail::{Tail, TailState};
 pub use trailer::{LogId, TRAILER_LEN};
 pub use write::{BlockWriter, create};

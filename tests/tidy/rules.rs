@@ -20,6 +20,7 @@ const LAYERS: &[&str] = &[
     "error",
     "store",
     "live",
+    "export",
     "contract",
     "fuzzing",
 ];

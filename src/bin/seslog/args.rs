@@ -7,8 +7,8 @@ use clap::{Command, CommandFactory as _, Parser, Subcommand};
 use crate::failure::Done;
 use crate::root::Root;
 use crate::{
-    append, cat, compact, completions, convert, demo, follow, fork, grep, import, ls, man, messages, migrate,
-    mv, new, prune, recover, rm, stat, timeline, verify,
+    append, cat, compact, completions, convert, demo, export, follow, fork, grep, import, ls, man, messages,
+    migrate, mv, new, prune, recover, rm, stat, timeline, verify,
 };
 
 /// Lists, reads, checks and repairs the event logs of AI-agent sessions.
@@ -49,6 +49,7 @@ enum Verb {
     Messages(messages::Args),
     Timeline(timeline::Args),
     Follow(follow::Args),
+    Export(export::Args),
     Fork(fork::Args),
     Mv(mv::Args),
     Rm(rm::Args),
@@ -83,6 +84,7 @@ pub(crate) fn run() -> Done {
         Verb::Follow(args) => follow::run(&root()?, &args),
         Verb::Fork(args) => fork::run(&root()?, &args),
         Verb::Timeline(args) => timeline::run(&root()?, &args),
+        Verb::Export(args) => export::run(&root()?, &args),
         Verb::Mv(args) => mv::run(&root()?, &args),
         Verb::Rm(args) => rm::run(&root()?, &args),
         Verb::Prune(args) => prune::run(&root()?, &args),

@@ -63,6 +63,11 @@ impl Bar {
         }
     }
 
+    /// How much came in each piece of the span.
+    pub(crate) const fn counts(&self) -> &[u64] {
+        &self.counts
+    }
+
     /// The bar: a blank where nothing came, else the more the higher. Nothing at all if nothing came.
     pub(crate) fn draw(&self, blocks: Blocks) -> String {
         let most = self.counts.iter().copied().max().unwrap_or(0);

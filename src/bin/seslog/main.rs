@@ -9,6 +9,7 @@ mod completions;
 mod convert;
 mod current;
 mod demo;
+mod export;
 mod failure;
 mod follow;
 mod fork;

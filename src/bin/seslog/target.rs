@@ -11,6 +11,7 @@ use seslog::store::{Folder, LogFile, ReadMode, Snapshot};
 
 use crate::failure::{Failure, quoted};
 use crate::out::{clean, clean_path};
+use crate::rm::folder_of;
 use crate::root::{LIMITS, Root};
 
 /// A session or a log that was asked for.
@@ -105,6 +106,19 @@ impl Target {
         // A link is found here and refused when it is opened.
         let stamp = root.disk().stamp(path).unwrap_or(None);
         Ok(stamp.map(|_| Self { found: Found::File(path.to_path_buf()), by_path: true }))
+    }
+
+    /// A session of a listing of `root`.
+    ///
+    /// # Errors
+    /// [`Failure`] if it is not there any more.
+    pub(crate) fn of_snapshot(root: &Root, session: &Snapshot) -> Result<Self, Failure> {
+        let path = folder_of(session);
+        let folder = Folder::read(&**root.disk(), &path)?;
+        let gone = || {
+            Failure::new(format!("{}: the session is gone", path.display()), "somebody deleted it; try again")
+        };
+        folder.map(Self::folder).ok_or_else(gone)
     }
 
     fn folder(folder: Folder) -> Self {

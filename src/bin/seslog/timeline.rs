@@ -40,11 +40,15 @@ pub(crate) struct Args {
 pub(crate) fn run(root: &Root, args: &Args) -> Done {
     let target = Target::resolve(root, &args.target)?;
     let log = current::open(root, &target)?;
-    let mut reader = Reader { log: &log, steps: HashMap::new(), attempts: Vec::new(), unread: 0 };
+    let mut attempts = Vec::new();
+    let mut reader = Reader::new(&log);
     let mut progress = Progress::new(1, log.stamp().size, false);
-    let (report, _) = current::rows(&log, &mut progress, &mut |line| reader.row(line))?;
+    let (report, _) = current::rows(&log, &mut progress, &mut |line| {
+        attempts.extend(reader.event(&current::event(&log, line)?)?);
+        Ok(ControlFlow::Continue(()))
+    })?;
     progress.finish();
-    let Reader { attempts, unread, .. } = reader;
+    let unread = reader.unread();
 
     let mut out = Out::new();
     if args.json {
@@ -66,7 +70,7 @@ pub(crate) fn run(root: &Root, args: &Args) -> Done {
 
 /// One attempt.
 #[derive(Debug)]
-struct Attempt {
+pub(crate) struct Attempt {
     /// Of the event that ends it.
     seq: u64,
     time: i64,
@@ -84,22 +88,37 @@ struct Attempt {
     bar: Bar,
 }
 
-struct Reader<'l> {
+/// Finds the attempts among the events of a log.
+#[derive(Debug)]
+pub(crate) struct Reader<'l> {
     log: &'l LogFile,
     /// When the steps started, by turn and step.
     steps: HashMap<(u64, u64), i64>,
-    attempts: Vec<Attempt>,
     /// Attempts whose stream is none.
     unread: u64,
 }
 
-impl Reader<'_> {
-    fn row(&mut self, line: &[u8]) -> Result<ControlFlow<()>, Failure> {
-        let event = current::event(self.log, line)?;
+impl<'l> Reader<'l> {
+    /// A reader at the start of `log`.
+    pub(crate) fn new(log: &'l LogFile) -> Self {
+        Self { log, steps: HashMap::new(), unread: 0 }
+    }
+
+    /// How many attempts had no stream that can be read.
+    pub(crate) const fn unread(&self) -> u64 {
+        self.unread
+    }
+
+    /// The attempt that the next event ends, if it ends one.
+    ///
+    /// # Errors
+    /// [`Failure`] for a settlement that is none.
+    pub(crate) fn event(&mut self, event: &Event<'_>) -> Result<Option<Attempt>, Failure> {
         let kind = event.event_type().as_plain().and_then(SettlementKind::of_event);
         if let Some(kind) = kind {
-            self.settlement(&event, kind)?;
-        } else if event.is("step/start") {
+            return self.settlement(event, kind).map(Some);
+        }
+        if event.is("step/start") {
             let mut tape = Tape::default();
             let data = tape.parse(event.data().as_bytes(), LIMITS.nesting_max).ok();
             let count = |name| data?.get(name)?.as_number()?.as_count();
@@ -107,10 +126,10 @@ impl Reader<'_> {
                 self.steps.insert(place, event.time().get());
             }
         }
-        Ok(ControlFlow::Continue(()))
+        Ok(None)
     }
 
-    fn settlement(&mut self, event: &Event<'_>, kind: SettlementKind) -> Result<(), Failure> {
+    fn settlement(&mut self, event: &Event<'_>, kind: SettlementKind) -> Result<Attempt, Failure> {
         let seq = event.seq().get();
         let path = self.log.path().display();
         let settled = Settlement::read(kind, event.data()).map_err(|fault| {
@@ -137,8 +156,7 @@ impl Reader<'_> {
         let stated = settled.message.and_then(|message| message.usage).and_then(Usage::of_json);
         attempt.usage = attempt.timing.usage.or(stated);
         attempt.outcome = outcome(settled.message.as_ref(), attempt.finish.as_ref());
-        self.attempts.push(attempt);
-        Ok(())
+        Ok(attempt)
     }
 }
 
@@ -195,7 +213,13 @@ impl Attempt {
         self.usage.map_or(self.timing.tokens, |usage| usage.output_tokens)
     }
 
-    fn json(&self) -> Object {
+    /// When its tokens came: counts over equal pieces of the time from its first chunk to its last.
+    pub(crate) const fn bar(&self) -> &Bar {
+        &self.bar
+    }
+
+    /// Everything about it, times in milliseconds.
+    pub(crate) fn json(&self) -> Object {
         let mut object = Object::new();
         object.number("seq", self.seq).number("turn", self.turn).number("step", self.step);
         object.text("outcome", &self.outcome);
