@@ -123,7 +123,7 @@ fn frames_and_events_come_in_order_and_the_settlement_before_the_end_that_names_
 #[test]
 fn every_ending_writes_the_settlement_that_the_table_says_and_its_stream_agrees_with_its_message() {
     let text = |attempt: &mut Attempt| attempt.push_text(ms(5), 0, "Hi").unwrap();
-    let cases: [(&str, bool, Option<&str>, Ending<'_>, SettlementKind, bool); 7] = [
+    let cases = [
         ("finished", true, Some("stop"), Ending::Finished(ANSWER), SettlementKind::Message, false),
         ("without a finish chunk", true, None, Ending::Finished(ANSWER), SettlementKind::Message, false),
         ("a failed model", true, Some("error"), Ending::Finished(ANSWER), SettlementKind::Attempt, false),
