@@ -1,8 +1,9 @@
 //! What a hundred followers of an attempt cost the one who writes the session: an append takes as long with them as without.
 //!
 //! An attempt takes 500 chunks a second in a thread of its own, 100 followers wait for each, and the session stores an event
-//! every few milliseconds. The contenders run in turns of a second: appends while chunks come and nobody follows, and the
-//! same with followers. What is compared are appends, and the time that a push takes.
+//! every few milliseconds. The contenders run in turns of a second: appends while chunks come and nobody follows, the same with
+//! followers that wake for each chunk, and with followers at the pace of a screen. What is compared are appends, and the time that
+//! a push takes. The followers take cores of their own: on a machine that has none to spare the first ones show.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,6 +19,8 @@ use seslog::units::{Generation, UnixMs};
 
 const FOLLOWERS: usize = 100;
 const CHUNK_EVERY: Duration = Duration::from_millis(2);
+/// The pace of a screen.
+const PICTURE: Duration = Duration::from_millis(16);
 const APPEND_EVERY: Duration = Duration::from_millis(4);
 const TURN: Duration = Duration::from_secs(1);
 const TURNS: usize = 8;
@@ -33,30 +36,35 @@ struct Times {
 
 fn main() {
     for (durability, what) in [(Durability::Sync, "sync"), (Durability::OnFlush, "buffered")] {
-        let (mut alone, mut followed) = (Times::default(), Times::default());
+        let (mut alone, mut followed, mut paced) = (Times::default(), Times::default(), Times::default());
         let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a scratch folder");
         let handle = session(dir.path(), durability);
         for _ in 0..TURNS {
-            turn(&handle, 0, &mut alone);
-            turn(&handle, FOLLOWERS, &mut followed);
+            turn(&handle, 0, Duration::ZERO, &mut alone);
+            turn(&handle, FOLLOWERS, Duration::ZERO, &mut followed);
+            turn(&handle, FOLLOWERS, PICTURE, &mut paced);
         }
-        for (name, share) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99)] {
-            let (a, b) = (percentile(&mut alone.appends, share), percentile(&mut followed.appends, share));
-            println!(
-                "followers/{what}/append {name}: alone {a:.1} us, followed {b:.1} us, ratio {:.2}",
-                b / a
-            );
-            let (a, b) = (percentile(&mut alone.pushes, share), percentile(&mut followed.pushes, share));
-            println!("followers/{what}/push   {name}: alone {a:.1} us, followed {b:.1} us");
+        for (times, who) in [(&mut followed, "each chunk"), (&mut paced, "16 ms")] {
+            report(what, who, &mut alone, times);
         }
-        println!(
-            "followers/{what}: {} appends and {} chunks a contender, {} deliveries, {} gaps",
-            followed.appends.len(),
-            followed.pushes.len(),
-            followed.delivered,
-            followed.gaps
-        );
     }
+}
+
+fn report(what: &str, who: &str, alone: &mut Times, followed: &mut Times) {
+    let what = format!("followers/{what}/{who}");
+    for (name, share) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99)] {
+        let (a, b) = (percentile(&mut alone.appends, share), percentile(&mut followed.appends, share));
+        println!("{what}: append {name}: alone {a:.1} us, followed {b:.1} us, ratio {:.2}", b / a);
+        let (a, b) = (percentile(&mut alone.pushes, share), percentile(&mut followed.pushes, share));
+        println!("{what}: push   {name}: alone {a:.1} us, followed {b:.1} us");
+    }
+    println!(
+        "{what}: {} appends and {} chunks a contender, {} deliveries, {} gaps",
+        followed.appends.len(),
+        followed.pushes.len(),
+        followed.delivered,
+        followed.gaps
+    );
 }
 
 fn session(root: &std::path::Path, durability: Durability) -> Arc<LiveHandle> {
@@ -70,12 +78,13 @@ fn session(root: &std::path::Path, durability: Durability) -> Arc<LiveHandle> {
 }
 
 /// One second of chunks and appends with so many followers.
-fn turn(handle: &Arc<LiveHandle>, followers: usize, times: &mut Times) {
+fn turn(handle: &Arc<LiveHandle>, followers: usize, pace_of_followers: Duration, times: &mut Times) {
     let is_over = AtomicBool::new(false);
     let (delivered, gaps) = (AtomicU64::new(0), AtomicU64::new(0));
     scope(|scope| {
         for _ in 0..followers {
-            let (mut follower, _) = handle.follow(true);
+            let (follower, _) = handle.follow(true);
+            let mut follower = follower.with_pace(pace_of_followers);
             let (is_over, delivered, gaps) = (&is_over, &delivered, &gaps);
             scope.spawn(move || {
                 while !is_over.load(Ordering::Relaxed) {

@@ -284,7 +284,8 @@ fn all_that_wait_get_everything_in_order_however_many_they_are() {
     let followers: Vec<_> = (0..50)
         .map(|at| {
             // Every fifth one asks for events only, and every other one is slow.
-            let (mut follower, _) = handle.follow(at % 5 != 0);
+            let (follower, _) = handle.follow(at % 5 != 0);
+            let mut follower = follower.with_pace(Duration::from_millis(at % 3));
             std::thread::spawn(move || {
                 let mut got = Vec::new();
                 loop {
@@ -318,6 +319,40 @@ fn all_that_wait_get_everything_in_order_however_many_they_are() {
         assert_eq!(events, (1_000_000..1_000_021).collect::<Vec<_>>());
         assert_eq!(frames, if at % 5 == 0 { Vec::new() } else { (1..=602).collect() });
     }
+}
+
+#[test]
+fn a_paced_follower_wakes_seldom_and_misses_nothing() {
+    let handle = in_memory(LiveOptions::default());
+    let (follower, _) = handle.follow(true);
+    let mut follower = follower.with_pace(Duration::from_millis(40));
+    let paced = std::thread::spawn(move || {
+        let (mut wakes, mut got) = (0, 0);
+        loop {
+            let first = follower.recv(Duration::from_secs(60)).expect("something came");
+            wakes += 1;
+            let mut next = Some(first);
+            while let Some(delivery) = next {
+                if delivery == Delivery::Closed {
+                    return (wakes, got);
+                }
+                got += 1;
+                next = follower.try_recv();
+            }
+        }
+    });
+    let mut attempt = handle.begin_attempt(1, 1).unwrap();
+    let start = std::time::Instant::now();
+    for index in 0..100 {
+        attempt.push_text(ms(index), 0, "x").unwrap();
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    attempt.abandon();
+    let span = start.elapsed().as_millis() as u64;
+    handle.close().unwrap();
+    let (wakes, got) = paced.join().unwrap();
+    assert_eq!(got, 102);
+    assert!(wakes <= span / 40 + 3, "{wakes} in {span} ms");
 }
 
 #[test]

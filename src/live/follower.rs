@@ -1,7 +1,10 @@
 //! A follower of a session in this process.
 
 use std::sync::Arc;
+use std::thread::sleep;
 use std::time::{Duration, Instant};
+
+use parking_lot::MutexGuard;
 
 use super::baseline::Baseline;
 use super::frame::Frame;
@@ -40,6 +43,9 @@ pub struct LiveFollower {
     /// Number of the next item of the ring.
     at: u64,
     with_frames: bool,
+    pace: Duration,
+    /// When it looks again, having taken all that was there.
+    next_look: Option<Instant>,
 }
 
 impl LiveFollower {
@@ -50,7 +56,15 @@ impl LiveFollower {
         }
         let (at, baseline) = (state.ring.end(), state.baseline(with_frames));
         drop(state);
-        (Self { hub, at, with_frames }, baseline)
+        (Self { hub, at, with_frames, pace: Duration::ZERO, next_look: None }, baseline)
+    }
+
+    /// The same follower, whose waits end at most every `pace`: it then finds all that came meanwhile. A screen shows no more than
+    /// one picture in 16 ms, and a hundred threads that wake for each token take a core.
+    #[must_use]
+    pub fn with_pace(mut self, pace: Duration) -> Self {
+        self.pace = pace;
+        self
     }
 
     /// Begins again here and now, and tells with what. What was not yet taken is dropped: it is part of the baseline.
@@ -78,6 +92,18 @@ impl LiveFollower {
             if let Some(delivery) = self.take(&state) {
                 break Some(delivery);
             }
+            let now = Instant::now();
+            if let Some(next) = self.next_look.take().filter(|&next| next > now) {
+                let next = until.map_or(next, |until| until.min(next));
+                MutexGuard::unlocked(&mut state, || sleep(next.saturating_duration_since(now)));
+                if until.is_some_and(|until| until <= next) {
+                    break self.take(&state);
+                }
+                if let Some(delivery) = self.take(&state) {
+                    self.next_look = Instant::now().checked_add(self.pace);
+                    break Some(delivery);
+                }
+            }
             let is_late = match until {
                 Some(until) => changed.wait_until(&mut state, until).timed_out(),
                 None => {
@@ -94,6 +120,9 @@ impl LiveFollower {
         if has_waited && delivery.is_some() {
             // See `Hub::any`: the next one in line.
             changed.notify_one();
+            if !self.pace.is_zero() {
+                self.next_look = Instant::now().checked_add(self.pace);
+            }
         }
         delivery
     }
