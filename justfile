@@ -68,6 +68,6 @@ plant *targets:
 campaign minutes="60":
     fuzz/campaign {{minutes}}
 
-# The suite under AddressSanitizer, threads under ThreadSanitizer, unsafe code under valgrind.
+# The suite under AddressSanitizer, the unsafe module under valgrind.
 sanitize:
-    SANITIZE=whole .ci/run asan tsan valgrind
+    SANITIZE=whole .ci/run asan valgrind

@@ -10,6 +10,8 @@ mod conversation;
 mod corpus;
 #[path = "cli/crash.rs"]
 mod crash;
+#[path = "cli/follow.rs"]
+mod follow;
 #[path = "cli/migrate.rs"]
 mod migrate;
 #[path = "cli/program.rs"]
