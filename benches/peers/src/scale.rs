@@ -62,13 +62,8 @@ pub const FIGURES: &[Figure] = &[
 ];
 
 /// Peers of the session curves, and how many sessions each goes up to.
-const LISTS: &[(&str, u64)] = &[
-    ("seslog", 100_000),
-    ("jsonl", 100_000),
-    ("sqlite-full", 100_000),
-    ("redb", 100_000),
-    ("mcap", 100_000),
-];
+const LISTS: &[(&str, u64)] =
+    &[("seslog", 100_000), ("jsonl", 100_000), ("sqlite-full", 100_000), ("redb", 100_000), ("mcap", 10_000)];
 
 /// Peers of the log curves, and how many megabytes each goes up to: at most 4 GB lie on the disk at once.
 const LOGS: &[(&str, u64)] =
