@@ -126,11 +126,8 @@ impl Files {
             (self.kept.is_empty(), folder.parent().filter(|dir| !dir.as_os_str().is_empty()))
         {
             sync(project)?;
-            // It stays while it holds another session.
-            if let (Ok(()), Some(root)) = (disk.remove_dir(project), project.parent()) {
-                // Best effort: an empty project's folder that comes back is no session.
-                let _ = disk.sync_dir(root);
-            }
+            // It stays while it holds another session. Not synced: an empty one that comes back is no session.
+            let _ = disk.remove_dir(project);
         }
         released?;
         Ok(self.removed(folder))
