@@ -13,6 +13,7 @@
 //! | [`session`] | the logical log: surface, messages, forks, live sessions | inventories, files |
 //! | [`format`](mod@format) | generations, their inventories, migrations | where files live |
 //! | [`store`] | sessions: create, open, stat, list; publication, locks, repair | screens |
+//! | [`live`] | attempts while they run, and their followers | screens |
 //! | [`export`] | sessions as text and as a ZIP | where stores keep them |
 //! | `contract` | the rules that every store keeps, as tests (feature `contract-tests`) | screens |
 //!
@@ -29,6 +30,7 @@ pub mod format;
 pub mod fuzzing;
 pub mod json;
 pub mod limits;
+pub mod live;
 pub mod row;
 pub mod session;
 pub mod store;

@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use common::sessions::{CREATED_AT, append, fat_rows_by, header, options, read_all, row_by, row_of, rows_by};
+use parking_lot::Mutex;
 use seslog::Error;
 use seslog::container::Encoding;
-use seslog::container::disk::fault::FaultDisk;
+use seslog::container::disk::fault::{Failure, FaultDisk, OpKind};
 use seslog::container::disk::{Access, Disk, OsDisk};
 use seslog::json::Text;
 use seslog::limits::Limits;
@@ -394,6 +395,100 @@ fn an_append_without_its_commit_is_not_delivered_and_the_next_append_commits_it(
     assert_eq!(late.begun, [Cause::First]);
 }
 
+/// Looks before each kind of change that `work` makes: in the middle of an append, a repair, a publication.
+fn looking_in_between(
+    disk: &FaultDisk,
+    follower: &Arc<Mutex<Follower>>,
+    seen: &Arc<Mutex<Consumer>>,
+    work: impl FnOnce(),
+) {
+    use OpKind::{Append, Link, RemoveFile, Rename, SyncAll, SyncData, SyncDir, Truncate, WriteAt};
+    for kind in [Append, Link, RemoveFile, Rename, SyncAll, SyncData, SyncDir, Truncate, WriteAt] {
+        let (follower, seen) = (Arc::clone(follower), Arc::clone(seen));
+        disk.before_next(kind, move |_| seen.lock().drain(&mut follower.lock()));
+    }
+    work();
+    seen.lock().drain(&mut follower.lock());
+}
+
+#[test]
+fn a_look_at_any_moment_of_a_writers_work_finds_nothing_that_is_not_committed() {
+    for encoding in [Encoding::Indexed, Encoding::Zstd, Encoding::Plain] {
+        let disk = FaultDisk::new();
+        let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+        let store = FileStore::on_disk(Arc::clone(&shared), "/store", options(encoding));
+        let id = Text::from(ID);
+        let follower = Arc::new(Mutex::new(store.follow(&id, Start::Seq(0))));
+        let seen = Arc::new(Mutex::new(Consumer::default()));
+        let look = |work: &dyn Fn()| looking_in_between(&disk, &follower, &seen, work);
+        let path = || {
+            let folder = store.folder_of(&id).unwrap();
+            folder.path.join(&folder.current().unwrap().unwrap().name)
+        };
+        look(&|| {
+            let handle = store.create(header(ID).with_cwd(Text::from("/a")).unwrap(), None).unwrap();
+            append(&handle, &rows_by("a", 0..3)).unwrap();
+            look(&|| append(&handle, &rows_by("a", 3..6)).unwrap());
+            if encoding == Encoding::Indexed {
+                // The disk is full in the middle of an append of many segments, and what it wrote is taken back.
+                look(&|| {
+                    disk.fail_next(OpKind::Append, Failure::Partial(9000, 28));
+                    append(&handle, &fat_rows_by("lost", 6..90, 900)).unwrap_err();
+                });
+                assert_eq!(seen.lock().rows.len(), 6);
+            }
+            look(&|| append(&handle, &fat_rows_by("a", 6..70, 900)).unwrap());
+            handle.close().unwrap();
+        });
+        // The beginning of a record and no more: a writer was killed.
+        let torn = disk.content(path()).unwrap()[..20].to_vec();
+        disk.open(&path(), Access::Append).unwrap().append(&torn).unwrap();
+        look(&|| {
+            let handle = store.open(&id, SessionAccess::Write).unwrap();
+            append(&handle, &rows_by("b", 70..71)).unwrap();
+            handle.close().unwrap();
+        });
+        look(&|| drop(compact(&shared, &path(), &CompactOptions::default(), &mut |_| {})));
+        let folder = path().parent().unwrap().to_path_buf();
+        look(&|| drop(rehome(&shared, Path::new("/store"), &folder, &Text::from("/b"), false).unwrap()));
+        look(&|| {
+            let handle = store.open(&id, SessionAccess::Write).unwrap();
+            append(&handle, &rows_by("c", handle.next_seq().unwrap()..80)).unwrap();
+            handle.close().unwrap();
+        });
+        let truth = read_all(&store.open(&id, SessionAccess::Read).unwrap()).unwrap();
+        assert_eq!(truth.len(), 80);
+        assert!(seen.lock().rows == truth, "{encoding:?}");
+        assert_eq!(seen.lock().begun, [Cause::First], "{encoding:?}");
+        let folder = path().parent().unwrap().to_path_buf();
+        look(&|| drop(remove(&*shared, &folder, false).unwrap()));
+        assert!(seen.lock().gone >= 1);
+    }
+}
+
+#[test]
+fn a_path_that_leads_nowhere_yet_may_become_a_folder_or_a_file_by_itself() {
+    let disk = FaultDisk::new();
+    let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+    let store = FileStore::on_disk(Arc::clone(&shared), "/store", options(Encoding::Plain));
+    let paths = ["/store/_no-cwd/s", "/store/_no-cwd/s/session.v2.jsonl", "/elsewhere/copy.txt"];
+    let mut all = paths.map(|path| {
+        let follower = Follower::at(Arc::clone(&shared), Path::new(path), Start::Seq(0), Limits::DEFAULT);
+        (follower, Consumer::default())
+    });
+    for (follower, seen) in &mut all {
+        seen.drain(follower);
+        assert!(seen.begun.is_empty() && !follower.watched().is_empty());
+    }
+    let handle = store.create(header(ID), None).unwrap();
+    append(&handle, &rows_by("a", 0..5)).unwrap();
+    disk.plant(paths[2], &disk.content(paths[1]).unwrap());
+    for (follower, seen) in &mut all {
+        seen.drain(follower);
+        assert_eq!(seen.rows, rows_by("a", 0..5));
+    }
+}
+
 #[test]
 fn a_start_at_a_seq_or_so_many_before_the_end_is_kept_through_a_replacement() {
     for encoding in [Encoding::Indexed, Encoding::Zstd, Encoding::Plain] {
@@ -452,7 +547,7 @@ fn other_rows_in_the_place_of_delivered_ones_begin_the_delivery_anew() {
     // An append that was not acknowledged is undone, and another one of the same length stands in its place.
     let path = Path::new("/store/_no-cwd/s/session.v2.jsonl");
     let content = disk.content(path).unwrap();
-    let other = String::from_utf8(content).unwrap().replacen("\"seq\":4", "\"seq\":4", 1);
+    let other = String::from_utf8(content).unwrap();
     let at = other.rfind("\"by\":\"a\"").unwrap();
     disk.open(path, Access::Repair).unwrap().write_at(at as u64, b"\"by\":\"b\"").unwrap();
     seen.drain(&mut follower);

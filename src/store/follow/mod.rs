@@ -143,6 +143,8 @@ struct Doubt {
 
 /// Bytes of rows in one update, unless a single append holds more.
 const BATCH_BYTES: usize = 1 << 20;
+/// The same of a log that is converted: all of it once for each update.
+const CONVERTED_BATCH_BYTES: usize = 32 << 20;
 /// A failure is told when it has lasted so long.
 const PATIENCE_NS: i128 = 500_000_000;
 /// Behind a change, a file may change once more without any sign of it for as long as the clock of the coarsest file system in
@@ -156,8 +158,7 @@ impl Follower {
     /// beside it; any other file is followed by itself.
     #[must_use]
     pub fn at(disk: Arc<dyn Disk>, path: &Path, start: Start, limits: Limits) -> Self {
-        let place = FollowPlace::at(&*disk, path);
-        Self::new(disk, place, start, limits)
+        Self::new(disk, FollowPlace::Path(path.to_path_buf()), start, limits)
     }
 
     fn new(disk: Arc<dyn Disk>, place: FollowPlace, start: Start, limits: Limits) -> Self {
@@ -274,7 +275,7 @@ impl Follower {
         let taken = if generation == Generation::CURRENT {
             delivered.take(log, self.batch_bytes)?
         } else {
-            delivered.take_converted(log, self.batch_bytes)?
+            delivered.take_converted(log, self.batch_bytes.max(CONVERTED_BATCH_BYTES))?
         };
         match taken {
             Some(Taken { events, is_all, .. }) if events.is_empty() => Ok((None, is_all)),

@@ -12,10 +12,8 @@ use crate::store::store::FileStore;
 /// Where a followed log is looked for.
 #[derive(Debug)]
 pub(super) enum FollowPlace {
-    /// A file by itself.
-    File(PathBuf),
-    /// The log of a session's folder.
-    Folder(PathBuf),
+    /// The log of the session's folder there, or the file there by itself.
+    Path(PathBuf),
     /// A session, wherever it stands in the root.
     Session {
         /// The root's store.
@@ -28,17 +26,6 @@ pub(super) enum FollowPlace {
 }
 
 impl FollowPlace {
-    /// The place that `path` means.
-    pub(super) fn at(disk: &dyn Disk, path: &Path) -> Self {
-        let kind = disk.stamp(path).ok().flatten().map(|stamp| stamp.kind);
-        let is_log = path.file_name().and_then(parse_log_name).is_some() && kind != Some(FileKind::Dir);
-        match (is_log, kind) {
-            (true, _) => Self::Folder(parent_of(path).to_path_buf()),
-            (false, Some(FileKind::File)) => Self::File(path.to_path_buf()),
-            _ => Self::Folder(path.to_path_buf()),
-        }
-    }
-
     /// The session `id` of the root of `store`.
     pub(super) fn session(store: FileStore, id: Text) -> Self {
         Self::Session { store: Box::new(store), id, folder: None }
@@ -50,8 +37,7 @@ impl FollowPlace {
     /// [`Error::Layout`], [`Error::DuplicateId`], [`Error::Io`].
     pub(super) fn locate(&mut self, disk: &dyn Disk) -> Result<Option<PathBuf>> {
         match self {
-            Self::File(path) => Ok(Some(path.clone())),
-            Self::Folder(path) => log_in(disk, path),
+            Self::Path(path) => log_at(disk, path),
             Self::Session { store, id, folder } => {
                 if let Some(known) = folder
                     && let Some(log) = log_in(disk, known)?
@@ -91,8 +77,7 @@ impl FollowPlace {
     pub(super) fn watched(&self, disk: &dyn Disk) -> Vec<PathBuf> {
         let mut folders = Vec::new();
         match self {
-            Self::File(path) => push_near(disk, parent_of(path), &mut folders),
-            Self::Folder(path) | Self::Session { folder: Some(path), .. } => {
+            Self::Path(path) | Self::Session { folder: Some(path), .. } => {
                 push_near(disk, path, &mut folders);
                 push_near(disk, parent_of(path), &mut folders);
             }
@@ -106,6 +91,20 @@ impl FollowPlace {
             }
         }
         folders
+    }
+}
+
+/// The log that `path` means. A file with a log's name stands for its folder, where a successor may come up.
+fn log_at(disk: &dyn Disk, path: &Path) -> Result<Option<PathBuf>> {
+    let kind = disk.stamp(path).map_err(Error::io(path, "looking at"))?.map(|stamp| stamp.kind);
+    let is_log_name = path.file_name().and_then(parse_log_name).is_some();
+    match kind {
+        Some(FileKind::Dir) => log_in(disk, path),
+        _ if is_log_name => log_in(disk, parent_of(path)),
+        None => Ok(None),
+        Some(FileKind::File) => Ok(Some(path.to_path_buf())),
+        // A link to a folder; one to a file is refused when it is opened.
+        Some(_) => Ok(log_in(disk, path)?.or_else(|| Some(path.to_path_buf()))),
     }
 }
 
