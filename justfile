@@ -1,4 +1,4 @@
-# Every recipe is a step of .ci/run, which CI calls; `just` only saves typing.
+# Every recipe but `peers` is a step of .ci/run, which CI calls; `just` only saves typing.
 
 # Everything that CI checks.
 check:
@@ -16,6 +16,14 @@ clippy:
 test:
     .ci/run oracle test
 
+# The crash lab, whole: every tear, every subset of sectors, and real faults.
+lab:
+    SESLOG_LAB=whole .ci/run lab
+
+# Removes each sync call in turn, and says which test notices.
+mutants:
+    .ci/run mutants
+
 # The tour: writes a session, kills the writer, recovers, lists, reads.
 demo:
     .ci/run demo
@@ -31,6 +39,14 @@ msrv:
 # Benches compile; `cargo bench` runs them.
 bench:
     .ci/run bench
+
+# Instruction counts of the hot paths; `cargo bench --bench guard -- --update` stores new ones.
+guard:
+    .ci/run guard
+
+# seslog beside other stores, all works in turns; results go to benches/results.
+peers *options:
+    cargo run --release --manifest-path benches/peers/Cargo.toml -- {{options}}
 
 # Licences, banned crates, sources.
 deny:
@@ -52,6 +68,6 @@ plant *targets:
 campaign minutes="60":
     fuzz/campaign {{minutes}}
 
-# The suite under AddressSanitizer, threads under ThreadSanitizer, unsafe code under valgrind.
+# The suite under AddressSanitizer, the unsafe module under valgrind.
 sanitize:
-    SANITIZE=whole .ci/run asan tsan valgrind
+    SANITIZE=whole .ci/run asan valgrind

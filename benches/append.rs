@@ -12,7 +12,7 @@ use std::rc::Rc;
 use data::Session;
 use limits::{Growing, Zip};
 use race::{Race, Unit, Work};
-use seslog::container::Encoding;
+use seslog::container::{Encoding, LEVEL_DEFAULT, LEVEL_STORE};
 use seslog::json::Text;
 use seslog::row::Header;
 use seslog::store::{Durability, FileStore, StoreOptions};
@@ -43,17 +43,8 @@ struct Supply {
 
 impl Supply {
     fn new(session: &Session) -> Self {
-        // Everything from the time on; type and seq stand before it.
-        let bodies = session.rows.iter().map(|row| {
-            let at = memchr::memmem::find(row, b",\"time\":").expect("every row has a time");
-            let mut body = row[at..].to_vec();
-            // A row may cite only what stands before it, and seqs are given anew: nothing is cited.
-            if let Some(start) = memchr::memmem::rfind(&body, b",\"sourceEventSeqs\":[") {
-                let end = start + memchr::memchr(b']', &body[start..]).expect("the list ends");
-                body.drain(start..=end);
-            }
-            body
-        });
+        // A row may cite only what stands before it, and seqs are given anew: nothing is cited.
+        let bodies = session.rows.iter().map(data::body_without_citations);
         Self { bodies: bodies.collect(), next: 0 }
     }
 
@@ -116,12 +107,14 @@ fn enter(
     let bytes: usize = supply.clone().take(supply.bodies.len()).iter().map(|row| row.len() + 1).sum();
     let unit = Unit::Bytes((bytes * batch / supply.bodies.len()) as u64);
 
-    for encoding in Encoding::ALL {
+    let kinds = Encoding::ALL.map(|encoding| (encoding.name(), encoding, LEVEL_DEFAULT));
+    for (name, encoding, level) in kinds.into_iter().chain([("stored", Encoding::Indexed, LEVEL_STORE)]) {
         let mut options = StoreOptions::default();
         options.encoding = encoding;
+        options.level = level;
         options.durability = durability;
-        let store = FileStore::with_options(root.join(encoding.name()), options);
-        let id = format!("append/{encoding}/{what}");
+        let store = FileStore::with_options(root.join(name), options);
+        let id = format!("append/{name}/{what}");
         let header = Header::new(Generation::V2, Text::from("bench"), UnixMs::new(1_767_225_600_000))
             .expect("a header");
         let handle = store.create(header, None).expect("the id is new");
@@ -140,13 +133,13 @@ fn enter(
         let log = fs::read(&path).expect("it is there");
         let stored = batches.supply.next;
         let snapshot = store.stat(&Text::from("bench")).expect("it is there").expect("it is there");
-        assert_eq!(snapshot.event_count, Some(stored as u64), "{encoding}: the rows are there");
+        assert_eq!(snapshot.event_count, Some(stored as u64), "{name}: the rows are there");
         ends.push(log.len());
         let pieces: Vec<Vec<u8>> = ends.windows(2).map(|ends| log[ends[0]..ends[1]].to_vec()).collect();
         race.add(&id, unit, batches);
 
-        let limit = format!("limit/{encoding}/{what}/write{}", if is_sync { "_and_fdatasync" } else { "" });
-        let mut file = Growing::create(&root.join(format!("{encoding}-limit")));
+        let limit = format!("limit/{name}/{what}/write{}", if is_sync { "_and_fdatasync" } else { "" });
+        let mut file = Growing::create(&root.join(format!("{name}-limit")));
         let mut at = 0;
         race.add(&limit, unit, move || {
             file.append(&pieces[at % pieces.len()], is_sync);
@@ -162,7 +155,8 @@ fn enter(
         file.append(&text, is_sync);
     };
     race.add(&rival, unit, Batches::new(supply, batch, jsonl));
-    race.compare(format!("append/plain/{what}"), rival);
+    race.compare(format!("append/plain/{what}"), &rival);
+    race.compare(format!("append/stored/{what}"), rival);
 
     let rival = format!("rival/{what}/jsonl_and_a_zstd_frame");
     let (mut file, mut text, mut zip) = (Growing::create(&root.join("jsonl-zstd")), Vec::new(), Zip::new());

@@ -12,6 +12,8 @@ mod corpus;
 mod crash;
 #[path = "cli/export.rs"]
 mod export;
+#[path = "cli/follow.rs"]
+mod follow;
 #[path = "cli/migrate.rs"]
 mod migrate;
 #[path = "cli/page.rs"]

@@ -34,6 +34,7 @@ targets! {
     trailer => seslog::fuzzing::trailer::fuzz_trailer,
     tail => seslog::fuzzing::tail::fuzz_tail,
     path_segment => seslog::fuzzing::path_segment::fuzz_path_segment,
+    catalog => seslog::fuzzing::catalog::fuzz_catalog,
     store_model => seslog::fuzzing::store_model::fuzz_store_model,
 }
 

@@ -118,6 +118,24 @@ fn a_session_that_is_written_or_torn_or_whose_place_is_taken_stays_as_it_is() {
     assert_eq!(disk.content(&log).unwrap(), whole[..whole.len() - 3]);
 }
 
+// Sectors count from the start of the file, so that a longer header may make a run of zeros a sector of them: what then lies
+// there would prove a tear.
+#[test]
+fn a_log_that_would_hold_a_sector_of_zeros_stays_where_it_is() {
+    let disk = stored(Encoding::Zstd);
+    let log = format!("{OLD}/session.v2.jsonl.zstd");
+    let mut bytes = disk.content(&log).unwrap();
+    // Empty stored blocks behind the header of the last frame: zeros that hold nothing.
+    let last = bytes.windows(4).rposition(|four| four == [0x28, 0xb5, 0x2f, 0xfd]).unwrap();
+    bytes.splice(last + 6..last + 6, [0; 3 * 400]);
+    disk.plant(&log, &bytes);
+    assert!(is_at(&disk, Encoding::Zstd, "/w/old"));
+    let refused = rehome(&shared(&disk), Path::new(ROOT), Path::new(OLD), &text("/w/new"), false);
+    assert!(matches!(refused, Err(Error::InvalidArgument { .. })), "{refused:?}");
+    assert_eq!(disk.content(&log).unwrap(), bytes);
+    assert!(is_at(&disk, Encoding::Zstd, "/w/old"));
+}
+
 #[test]
 fn a_crash_leaves_the_session_here_there_or_on_the_way_and_doing_it_again_ends_the_move() {
     for encoding in Encoding::ALL {

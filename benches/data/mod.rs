@@ -7,6 +7,8 @@
 // Each bench compiles this file for itself and uses only a part of it.
 #![allow(dead_code, reason = "no single bench uses every set")]
 
+pub(crate) mod older;
+pub(crate) mod stream;
 mod text;
 
 use std::path::PathBuf;
@@ -68,6 +70,12 @@ impl Rows {
     pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
         (0..self.len()).map(|index| self.get(index))
     }
+
+    /// Keeps the first `count` rows.
+    pub(crate) fn truncate(&mut self, count: usize) {
+        self.ends.truncate(count);
+        self.text.truncate(self.ends.last().copied().unwrap_or(0));
+    }
 }
 
 /// One session: its header and its events of generation 2.
@@ -90,13 +98,22 @@ pub(crate) fn is_full() -> bool {
 
 /// One long session: 20,000 events and about 120 MB of rows in full size.
 pub(crate) fn large() -> Session {
-    Maker::new(1, "large", Shape::LARGE).events(if is_full() { 20_000 } else { 2_500 })
+    large_of(if is_full() { 20_000 } else { 2_500 })
+}
+
+/// The first `events` of the long session.
+pub(crate) fn large_of(events: usize) -> Session {
+    Maker::new(1, "large", Shape::LARGE).events(events)
 }
 
 /// Many sessions of the everyday kind in 24 projects: 2,000 and about 160 MB of rows in full size.
 pub(crate) fn small() -> Vec<Session> {
+    small_of(if is_full() { 2_000 } else { 250 })
+}
+
+/// The first `count` sessions of the everyday kind.
+pub(crate) fn small_of(count: u64) -> Vec<Session> {
     let mut rng = Rng::new(2);
-    let count = if is_full() { 2_000 } else { 250 };
     (0..count)
         .map(|n| {
             let events = 12 + rng.below(92);
@@ -105,11 +122,22 @@ pub(crate) fn small() -> Vec<Session> {
         .collect()
 }
 
+/// The session number `n` of a root that holds very many: one short turn, 4 KB of rows on average.
+pub(crate) fn brief(n: u64) -> Session {
+    let events = 6 + (n % 9) as usize;
+    Maker::new(1_000_000 + n, &format!("brief-{n:06}"), Shape::BRIEF).events(events)
+}
+
 /// One session of token-sized events: 150,000 in full size.
 pub(crate) fn tiny() -> Session {
+    tiny_of(if is_full() { 150_000 } else { 18_750 })
+}
+
+/// The first `events` of the session of token-sized events.
+pub(crate) fn tiny_of(events: usize) -> Session {
     let mut maker = Maker::new(3, "tiny", Shape::SMALL);
     let mut token = String::new();
-    for _ in 0..if is_full() { 150_000 } else { 18_750 } {
+    for _ in 0..events {
         token.clear();
         prose_token(&mut maker.rng, &mut token);
         maker.row("assistant/chunk", ",\"ignorable\":true", |_, out| {
@@ -121,6 +149,17 @@ pub(crate) fn tiny() -> Session {
         });
     }
     maker.finish()
+}
+
+/// A row from its time on, without `sourceEventSeqs`: what can be stored again under another seq.
+pub(crate) fn body_without_citations(row: &[u8]) -> Vec<u8> {
+    let at = memchr::memmem::find(row, b",\"time\":").expect("every row has a time");
+    let mut body = row[at..].to_vec();
+    if let Some(start) = memchr::memmem::rfind(&body, b",\"sourceEventSeqs\":[") {
+        let end = start + memchr::memchr(b']', &body[start..]).expect("the list ends");
+        body.drain(start..=end);
+    }
+    body
 }
 
 /// Stores a session through `store` in appends of `batch` events, everything synced before the last append, as a writer
@@ -160,6 +199,7 @@ struct Shape {
 impl Shape {
     const LARGE: Self = Self { tokens: (500, 2_900), result: (1_000, 30_000) };
     const SMALL: Self = Self { tokens: (20, 900), result: (200, 16_000) };
+    const BRIEF: Self = Self { tokens: (10, 80), result: (100, 1_200) };
 }
 
 /// Writes the rows of one session, turn after turn.
@@ -200,9 +240,7 @@ impl Maker {
             turn += 1;
             self.turn(turn);
         }
-        let kept = self.rows.ends[count - 1];
-        self.rows.text.truncate(kept);
-        self.rows.ends.truncate(count);
+        self.rows.truncate(count);
         self.finish()
     }
 

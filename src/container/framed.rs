@@ -60,6 +60,11 @@ impl FramedReader {
         Self { decoder, at: frame.start, durable: frame.start, index: 1, ready, ..Self::new(limits) }
     }
 
+    /// A reader whose first block is the first one that starts at or behind `start`, where a frame ends; not the header's.
+    pub(crate) fn behind(start: u64, limits: Limits) -> Self {
+        Self { at: start, durable: start, index: 1, ..Self::new(limits) }
+    }
+
     /// Judges a stop at `self.at`: a fault there, and whether intact frames follow.
     fn stop(&mut self, source: &mut dyn Source, fault: Fault, end: Option<u64>) -> Result<(), ReadError> {
         let start = self.at;
@@ -137,7 +142,15 @@ impl BlockReader for FramedReader {
         (self.durable, self.at) = (frame.start, frame.end);
         self.index = index.saturating_add(1);
         self.content_start = content_start.saturating_add(content.len() as u64);
-        Ok(Some(Block { index, start: frame.start, end: frame.end, content, content_start, counted: None }))
+        Ok(Some(Block {
+            index,
+            start: frame.start,
+            end: frame.end,
+            content,
+            content_start,
+            counted: None,
+            begins_append: true,
+        }))
     }
 
     fn skip(&mut self, source: &mut dyn Source) -> Result<Option<Skipped>, ReadError> {

@@ -9,7 +9,7 @@ mod write;
 
 pub(crate) use hop::{Hop, durable_hint, last_trailer};
 pub(crate) use read::IndexedReader;
-pub(crate) use walk::{Walk, WalkStop};
+pub(crate) use walk::{Walk, WalkStop, trailer_at};
 pub(crate) use write::{IndexedWriter, SEGMENT_CONTENT};
 
 use super::seek::jump;

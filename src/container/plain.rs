@@ -90,7 +90,15 @@ impl BlockReader for PlainReader {
         // caller's own `confirm`.
         source.confirm()?;
         let content = source.get(start, len)?;
-        Ok(Some(Block { index, start, end: self.at, content, content_start: start, counted: None }))
+        Ok(Some(Block {
+            index,
+            start,
+            end: self.at,
+            content,
+            content_start: start,
+            counted: None,
+            begins_append: true,
+        }))
     }
 
     fn skip(&mut self, _source: &mut dyn Source) -> Result<Option<Skipped>, ReadError> {

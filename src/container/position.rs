@@ -6,10 +6,11 @@ use super::Encoding;
 use super::fault::{Fault, ReadError};
 use super::frame;
 use super::framed::FramedReader;
-use super::indexed::{Hop, IndexedReader, Walk, last_trailer};
+use super::indexed::{Hop, IndexedReader, Walk, last_trailer, trailer_at};
 use super::plain::PlainReader;
 use super::read::BlockReader;
 use super::source::Source;
+use super::trailer::{TRAILER_LEN, Trailer};
 use super::zstd::Decoder;
 use crate::limits::Limits;
 
@@ -43,6 +44,37 @@ pub fn reader_at(
         Err(ReadError::Bad { fault, .. }) if fault != Fault::Shrunk => Ok(None),
         other => other,
     }
+}
+
+/// Returns a reader whose first block is the one that starts at file offset `start`: where an earlier reader of this very file
+/// met a block that is not the header's. `None` if no block can start there. Reads the header and, in an indexed log, one
+/// trailer; whether the file is still the one that it was is for the caller to prove by what it reads.
+///
+/// # Errors
+/// What reading gives, as for [`reader_at`].
+pub(crate) fn reader_behind(
+    source: &mut dyn Source,
+    encoding: Encoding,
+    limits: Limits,
+    start: u64,
+) -> Found {
+    let found = match encoding {
+        Encoding::Indexed => indexed_behind(source, limits, start),
+        Encoding::Zstd => Ok(Some(Box::new(FramedReader::behind(start, limits)) as Box<dyn BlockReader>)),
+        Encoding::Plain => Ok(Some(Box::new(PlainReader::behind(start, limits)) as Box<dyn BlockReader>)),
+    };
+    match found {
+        Err(ReadError::Bad { fault, .. }) if fault != Fault::Shrunk => Ok(None),
+        other => other,
+    }
+}
+
+fn indexed_behind(source: &mut dyn Source, limits: Limits, start: u64) -> Found {
+    let (walk, _) = Walk::start(source)?;
+    let Some(at) = start.checked_sub(TRAILER_LEN as u64) else { return Ok(None) };
+    let stored = trailer_at(source, at)?;
+    let trailer = Trailer::parse(&stored, walk.id()).map_err(|fault| ReadError::bad(at, fault))?;
+    Ok(Some(Box::new(IndexedReader::behind(walk.id(), Hop { trailer, end: start }, limits))))
 }
 
 type Found = Result<Option<Box<dyn BlockReader>>, ReadError>;

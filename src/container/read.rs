@@ -26,6 +26,8 @@ pub struct Block<'a> {
     pub content_start: u64,
     /// Events before this block and in it, where the encoding counts them.
     pub counted: Option<Counted>,
+    /// Everything before this block is committed: it begins an append. Always so where the encoding marks no ends of appends.
+    pub begins_append: bool,
 }
 
 /// What an indexed trailer says of its body.

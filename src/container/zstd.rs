@@ -136,7 +136,7 @@ impl Decoder {
         let too_large = Fault::ContentLimit { content: size, limit: usize::MAX as u64 };
         let size_in_memory = usize::try_from(size).map_err(|_| too_large)?;
         self.content.clear();
-        self.content.reserve(size_in_memory);
+        grow(&mut self.content, size_in_memory)?;
         match self.context.as_mut().expect(UNTIL_DROPPED).decompress(&mut self.content, stored) {
             Ok(got) if got as u64 == size => Ok(&self.content),
             Ok(got) => Err(Fault::ContentSize { stated: size, got: got as u64 }),
@@ -150,12 +150,18 @@ impl Decoder {
         let reset = context.reset(ResetDirective::SessionOnly);
         debug_assert!(reset.is_ok(), "a session can always be reset");
         self.content.clear();
-        self.content.reserve(FIRST_STEP);
+        grow(&mut self.content, FIRST_STEP)?;
         let mut input = InBuffer::around(stored);
         let mut filled = 0;
         loop {
             let mut output = OutBuffer::around_pos(&mut self.content, filled);
-            let hint = context.decompress_stream(&mut output, &mut input).map_err(fault_of)?;
+            let hint = context.decompress_stream(&mut output, &mut input);
+            let hint = hint.map_err(|code| {
+                match zstd_safe::is_error_kind(code, ZSTD_ErrorCode::ZSTD_error_memory_allocation) {
+                    true => no_memory(stated.unwrap_or(limit), filled),
+                    false => fault_of(code),
+                }
+            })?;
             filled = output.pos();
             if filled as u64 > limit {
                 return Err(Fault::ContentLimit { content: filled as u64, limit });
@@ -164,8 +170,8 @@ impl Decoder {
                 break;
             }
             if filled == self.content.capacity() {
-                // Doubling; `reserve` counts from the length, which the output buffer keeps at `filled`.
-                self.content.reserve(filled.max(FIRST_STEP));
+                // Doubling; `grow` counts from the length, which the output buffer keeps at `filled`.
+                grow(&mut self.content, filled.max(FIRST_STEP))?;
             } else if input.pos == stored.len() {
                 // All input is taken, there is room for output, and the frame is not done: its blocks lied.
                 return Err(Fault::FrameData);
@@ -261,6 +267,18 @@ impl Encoder {
             ENCODERS.put(context);
         }
     }
+}
+
+/// Makes room for `more` bytes behind what is there, or says that there is none: a hostile frame asks for more than the system has,
+/// and that must not end the process.
+fn grow(content: &mut Vec<u8>, more: usize) -> Result<(), Fault> {
+    let wanted = content.len().saturating_add(more);
+    content.try_reserve(more).map_err(|_| no_memory(wanted as u64, content.len()))
+}
+
+/// What the system has memory for is a limit as any other: more says nothing against the frame.
+fn no_memory(content: u64, had: usize) -> Fault {
+    Fault::ContentLimit { content, limit: had as u64 }
 }
 
 fn fault_of(code: usize) -> Fault {

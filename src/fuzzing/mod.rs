@@ -3,6 +3,7 @@
 //! [`choices`] and [`made`] turn any bytes into a plan and a plan into a sound log; [`seal`] and [`mutate`] change logs and
 //! JSON so that the change gets past checksums and grammar to the code behind.
 
+pub mod catalog;
 pub mod choices;
 pub mod frames;
 pub mod header;

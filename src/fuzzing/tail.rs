@@ -296,6 +296,9 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        // A run takes milliseconds; the fuzz target makes more of them.
+        #![proptest_config(ProptestConfig { cases: 80, failure_persistence: None, ..ProptestConfig::default() })]
+
         #[test]
         fn any_log_and_any_damage_are_judged_alike(data in prop::collection::vec(any::<u8>(), 0..120)) {
             fuzz_tail(&data);

@@ -15,11 +15,12 @@ pub struct Header {
     id: Text,
     created_at: UnixMs,
     cwd: Option<Text>,
-    parent_session: Option<Text>,
+    /// In a box, as is the preset: most sessions have neither, and listings hold very many headers.
+    parent_session: Option<Box<Text>>,
     seeding: Seeding,
     origin_subagent: bool,
     delegation_depth: u64,
-    agent_preset: Option<Text>,
+    agent_preset: Option<Box<Text>>,
 }
 
 /// Whether a session was forked from another, and where its log says how many events came with it.
@@ -106,7 +107,7 @@ impl Header {
         if let Some(cwd) = fields.string(HeaderMember::Cwd)? {
             header = header.with_cwd(cwd)?;
         }
-        header.parent_session = fields.string(HeaderMember::ParentSession)?;
+        header.parent_session = fields.string(HeaderMember::ParentSession)?.map(Box::new);
         header.seeding = if generation.has_chunk_events() {
             fields.count(HeaderMember::SeedLength)?.map_or(Seeding::Unseeded, Seeding::Counted)
         } else {
@@ -123,7 +124,7 @@ impl Header {
             }
         }
         header.delegation_depth = fields.required_count(HeaderMember::DelegationDepth)?;
-        header.agent_preset = fields.string(HeaderMember::AgentPreset)?;
+        header.agent_preset = fields.string(HeaderMember::AgentPreset)?.map(Box::new);
         Ok(header)
     }
 
@@ -134,7 +135,7 @@ impl Header {
         write_string_member(out, "id", Some(&self.id));
         write_count_member(out, "createdAt", self.created_at.get().unsigned_abs());
         write_string_member(out, "cwd", self.cwd.as_ref());
-        write_string_member(out, "parentSession", self.parent_session.as_ref());
+        write_string_member(out, "parentSession", self.parent_session.as_deref());
         match (self.generation.has_chunk_events(), self.seeding) {
             (true, Seeding::Counted(cut)) => write_count_member(out, "seedLength", cut),
             (true, _) => {}
@@ -145,7 +146,7 @@ impl Header {
             out.extend_from_slice(b",\"origin\":\"subagent\"");
         }
         write_count_member(out, "delegationDepth", self.delegation_depth);
-        write_string_member(out, "agentPreset", self.agent_preset.as_ref());
+        write_string_member(out, "agentPreset", self.agent_preset.as_deref());
         out.push(b'}');
     }
 
@@ -163,7 +164,7 @@ impl Header {
     /// The header with the session that this one was forked from.
     #[must_use]
     pub fn with_parent_session(self, id: Text) -> Self {
-        Self { parent_session: Some(id), ..self }
+        Self { parent_session: Some(Box::new(id)), ..self }
     }
 
     /// The header marked as made by a subagent.
@@ -175,7 +176,7 @@ impl Header {
     /// The header with the name of the agent's preset.
     #[must_use]
     pub fn with_agent_preset(self, preset: Text) -> Self {
-        Self { agent_preset: Some(preset), ..self }
+        Self { agent_preset: Some(Box::new(preset)), ..self }
     }
 
     /// The header with another depth of delegation.
@@ -231,8 +232,8 @@ impl Header {
 
     /// The id of the session that this one was forked from.
     #[must_use]
-    pub const fn parent_session(&self) -> Option<&Text> {
-        self.parent_session.as_ref()
+    pub fn parent_session(&self) -> Option<&Text> {
+        self.parent_session.as_deref()
     }
 
     /// Whether the log begins with inherited events, and where it says how many.
@@ -255,8 +256,8 @@ impl Header {
 
     /// The name of the agent's preset.
     #[must_use]
-    pub const fn agent_preset(&self) -> Option<&Text> {
-        self.agent_preset.as_ref()
+    pub fn agent_preset(&self) -> Option<&Text> {
+        self.agent_preset.as_deref()
     }
 }
 

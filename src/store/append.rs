@@ -20,7 +20,8 @@ pub enum Durability {
     /// An append returns when it is on disk.
     #[default]
     Sync,
-    /// An append returns when the operating system has it; a flush makes it durable.
+    /// An append returns when the operating system has it; a flush makes it durable. In the zstd and the plain encoding, which
+    /// cannot say how much of a log was synced, an append first syncs the one before it.
     OnFlush,
 }
 

@@ -26,9 +26,10 @@ use crate::row::Header;
 pub struct CompactOptions {
     /// Bounds on what is read.
     pub limits: Limits,
-    /// Zstandard level.
+    /// Zstandard level; 12 by default. 19 makes a log a tenth smaller still, and takes ten times as long.
     pub level: i32,
-    /// Bytes of rows in one segment or frame, unless a single row is longer. A reader decompresses as much for one row.
+    /// Bytes of rows in one segment or frame, unless a single row is longer; 1 MiB by default. A reader decompresses as much for
+    /// one row, and four times as much would save two percent.
     pub segment_bytes: usize,
     /// Compresses and counts; takes no lock and writes nothing.
     pub dry_run: bool,

@@ -98,6 +98,14 @@ impl Events {
         self.end_row();
     }
 
+    /// Keeps the first `len` events.
+    pub(crate) fn truncate(&mut self, len: usize) {
+        if len < self.len() {
+            self.ends.truncate(len);
+            self.text.truncate(self.ends.last().copied().unwrap_or(0));
+        }
+    }
+
     /// The events in `[from, to)`, counted from the first one here.
     pub(crate) fn slice(&self, from: usize, to: usize) -> Self {
         let to = to.min(self.len());

@@ -65,6 +65,8 @@ struct WriteState {
     next_seq: u64,
     /// Absent until something is on disk.
     appender: Option<Appender>,
+    /// The log was published, or may have been, and nobody could look at it.
+    is_lost: bool,
     /// Events that were read when the handle was opened, until the first append.
     primed: Option<Events>,
     lock: Option<Box<dyn DiskLock>>,
@@ -83,7 +85,8 @@ impl FileHandle {
         folder: PathBuf,
         claim: Claim,
     ) -> Self {
-        let write = WriteState { next_seq: 0, appender: None, primed: None, lock: None, claim };
+        let write =
+            WriteState { next_seq: 0, appender: None, is_lost: false, primed: None, lock: None, claim };
         Self::new(shared, header, inherited, SessionAccess::Write, folder, Some(write))
     }
 
@@ -107,7 +110,14 @@ impl FileHandle {
         match open_locked(&shared, folder, claim.id(), validate) {
             Ok(Opened { header, inherited, events, appender, primed }) => {
                 let appender = Some(appender);
-                let write = WriteState { next_seq: events, appender, primed, lock: Some(lock), claim };
+                let write = WriteState {
+                    next_seq: events,
+                    appender,
+                    is_lost: false,
+                    primed,
+                    lock: Some(lock),
+                    claim,
+                };
                 let folder = folder.to_path_buf();
                 let handle = Self::new(shared, header, inherited, SessionAccess::Write, folder, Some(write));
                 handle.state.lock().seen = events;
@@ -271,6 +281,7 @@ impl FileHandle {
         match &mut write.appender {
             Some(appender) if appender.is_poisoned() => Err(self.poisoned()),
             Some(appender) => appender.flush(),
+            None if write.is_lost => Err(self.poisoned()),
             None => self.publish(folder, write, &Checked::starting_at(0)),
         }
     }
@@ -318,6 +329,7 @@ impl FileHandle {
         match &mut write.appender {
             Some(appender) if appender.is_poisoned() => Err(self.poisoned()),
             Some(appender) => appender.append(&batch.batch(), self.shared.options().durability),
+            None if write.is_lost => Err(self.poisoned()),
             None => self.publish(folder, write, batch),
         }
     }
@@ -348,10 +360,17 @@ impl FileHandle {
             Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::AlreadyExists => {
                 return Err(Error::AlreadyExists { id: self.shown_id.clone() });
             }
+            // The name may stand, and could not be taken back.
+            Err(error @ Error::Aggregate(_)) => {
+                write.is_lost = true;
+                return Err(error);
+            }
             written => written?,
         };
-        write.appender = Some(Appender::new(Arc::clone(disk), &path, file, writer, None)?);
         write.claim.materialised();
+        let appender = Appender::new(Arc::clone(disk), &path, file, writer, None);
+        write.is_lost = appender.is_err();
+        write.appender = Some(appender?);
         Ok(())
     }
 

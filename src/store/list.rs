@@ -1,6 +1,7 @@
 //! Every session of a root, several at a time.
 
 use std::ffi::{OsStr, OsString};
+use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,19 +19,29 @@ use crate::error::{Error, Result};
 use crate::limits::Limits;
 
 /// What the folders of a root hold, by their names alone. Sorted by path.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Places {
-    projects: Vec<PathBuf>,
-    places: Vec<Place>,
+    projects: Vec<Project>,
+    places: Vec<Slot>,
     /// What stands where a session's folder should, and is none.
     refused: Vec<Snapshot>,
 }
 
-/// A folder, or a link that may lead to one, in a project of a root.
 #[derive(Debug)]
-pub(super) struct Place {
-    project: usize,
-    name: OsString,
+struct Project {
+    path: PathBuf,
+    /// Its name, as all its sessions show it.
+    name: Arc<str>,
+    entries: io::Result<Vec<Entry>>,
+}
+
+/// A folder, or a link that may lead to one, in a project of a root, until it is read; then what was found there.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "nearly all become the large one, in place")]
+enum Slot {
+    Place { project: u32, name: OsString },
+    Found(Snapshot),
+    Nothing,
 }
 
 impl Places {
@@ -39,63 +50,60 @@ impl Places {
     /// # Errors
     /// [`Error::Io`] for a root that cannot be listed. Any other folder that cannot is among the refused.
     pub(super) fn of_root(disk: &Arc<dyn Disk>, root: &Path) -> Result<Self> {
-        let projects = projects(&**disk, root)?;
-        let entries = side_by_side(&projects, 1, |project| disk.read_dir(project));
-        let mut places = Self { projects, ..Self::default() };
-        for (index, entries) in entries.into_iter().enumerate() {
-            places.add(index, entries);
+        let project = |path: PathBuf| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into();
+            Project { path, name, entries: Ok(Vec::new()) }
+        };
+        let mut projects: Vec<Project> = projects(&**disk, root)?.into_iter().map(project).collect();
+        side_by_side(&mut projects, 1, &|project| project.entries = disk.read_dir(&project.path));
+        let entries = projects.iter().filter_map(|project| project.entries.as_ref().ok()).map(Vec::len);
+        let places = Vec::with_capacity(entries.sum());
+        let mut places = Self { projects, places, refused: Vec::new() };
+        for index in 0..places.projects.len() {
+            places.add(index);
         }
         Ok(places)
     }
 
-    fn add(&mut self, index: usize, entries: io::Result<Vec<Entry>>) {
-        let Some(project) = self.projects.get(index) else { return };
-        let entries = match entries {
+    fn add(&mut self, index: usize) {
+        let (Some(project), Ok(number)) = (self.projects.get_mut(index), u32::try_from(index)) else {
+            return;
+        };
+        let entries = match std::mem::replace(&mut project.entries, Ok(Vec::new())) {
             Ok(entries) => entries,
             // A link to something else, or a folder that vanished.
             Err(error) if is_no_folder(&error) => return,
             // One that cannot be looked into is listed as such, and hides no other.
             Err(error) => {
-                let error = Error::io(project, "listing")(error);
-                return self.refused.push(Snapshot::unreadable(project, error));
+                let error = Error::io(&project.path, "listing")(error);
+                return self.refused.push(Snapshot::unreadable(&project.path, error));
             }
         };
-        let first = self.places.len();
+        let mut names = Vec::with_capacity(entries.len());
         for entry in entries {
             if matches!(entry.kind, FileKind::Dir | FileKind::Symlink) {
-                self.places.push(Place { project: index, name: entry.name });
+                names.push(entry.name);
             } else if is_flat_log(&entry.name) {
-                let path = project.join(&entry.name);
+                let path = project.path.join(&entry.name);
                 let what = "logs directly in a project folder are of a retired layout; move it into a folder of its own";
                 let error = Error::Layout { path: path.clone(), what: what.to_owned() };
                 self.refused.push(Snapshot::refused(&path, error));
             }
         }
-        if let Some(own) = self.places.get_mut(first..) {
-            own.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-        }
-    }
-
-    /// All of them, in order.
-    pub(super) fn all(&self) -> &[Place] {
-        &self.places
-    }
-
-    /// Name of the project of `place`, and its own.
-    pub(super) fn names<'a>(&'a self, place: &'a Place) -> (&'a OsStr, &'a OsStr) {
-        let project = self.projects.get(place.project).and_then(|project| project.file_name());
-        (project.unwrap_or_default(), &place.name)
-    }
-
-    /// Path of `place`.
-    fn path(&self, place: &Place) -> PathBuf {
-        self.projects.get(place.project).map_or_else(PathBuf::new, |project| project.join(&place.name))
+        names.sort_unstable();
+        self.places.extend(names.into_iter().map(|name| Slot::Place { project: number, name }));
     }
 
     /// The folders that can be read.
     pub(super) fn into_folders(self, disk: &Arc<dyn Disk>) -> Vec<Folder> {
-        let read = side_by_side(&self.places, CHUNK, |place| Folder::read(&**disk, &self.path(place)));
-        read.into_iter().filter_map(|folder| folder.ok().flatten()).collect()
+        let Self { projects, places, .. } = self;
+        let mut folders: Vec<(Slot, Option<Folder>)> = places.into_iter().map(|slot| (slot, None)).collect();
+        side_by_side(&mut folders, CHUNK, &|(slot, folder)| {
+            if let Some((path, _)) = path_of(&projects, slot) {
+                *folder = Folder::read(&**disk, &path).ok().flatten();
+            }
+        });
+        folders.into_iter().filter_map(|(_, folder)| folder).collect()
     }
 }
 
@@ -111,52 +119,65 @@ pub(super) fn list(
     limits: Limits,
     book: Option<Book>,
 ) -> Result<Vec<Snapshot>> {
-    let mut places = Places::of_root(disk, root)?;
-    let refused = std::mem::take(&mut places.refused);
-    let indexes: Vec<u32> = (0_u32..).take(places.places.len()).collect();
-    let found = side_by_side(&indexes, CHUNK, |&index| {
-        let place = places.places.get(usize::try_from(index).ok()?)?;
-        look(disk, &places, (index, place), limits, book.as_ref())
+    // Names are dropped as sessions take their places: a hundred thousand of both do not fit what a listing may take.
+    let Places { projects, mut places, refused } = Places::of_root(disk, root)?;
+    side_by_side(&mut places, CHUNK, &|slot| {
+        // The name goes before anything is kept of the session, so that its memory is used again.
+        let place = path_of(&projects, slot);
+        *slot = Slot::Nothing;
+        let found = place.and_then(|(path, project)| {
+            let mut found = look(disk, &path, limits, book.as_ref())?;
+            found.project = Some(project);
+            Some(found)
+        });
+        if let Some(found) = found {
+            *slot = Slot::Found(found);
+        }
     });
+    places.retain(|slot| matches!(slot, Slot::Found(_)));
+    // In the memory of the places.
+    let found = places.into_iter().map_while(|slot| match slot {
+        Slot::Found(snapshot) => Some(snapshot),
+        Slot::Place { .. } | Slot::Nothing => None,
+    });
+    let mut snapshots: Vec<Snapshot> = found.collect();
     if let Some(book) = book {
-        book.keep(disk, &places, &found);
+        book.keep(disk, &snapshots);
     }
-    drop((places, indexes));
-    let mut snapshots: Vec<Snapshot> = found.into_iter().flatten().collect();
     snapshots.extend(refused);
     refuse_doubles(&mut snapshots);
     Ok(snapshots)
 }
 
+/// Path of a place, and the name of its project.
+fn path_of(projects: &[Project], slot: &Slot) -> Option<(PathBuf, Arc<str>)> {
+    let Slot::Place { project, name } = slot else { return None };
+    let project = projects.get(usize::try_from(*project).ok()?)?;
+    Some((project.path.join(name), Arc::clone(&project.name)))
+}
+
 /// One session. `None` if there is no folder, or it vanished meanwhile.
-fn look(
-    disk: &Arc<dyn Disk>,
-    places: &Places,
-    (index, place): (u32, &Place),
-    limits: Limits,
-    book: Option<&Book>,
-) -> Option<Snapshot> {
-    let path = places.path(place);
-    let seen = book.and_then(|book| Some((book, Seen::look(&**disk, &path)?)));
+fn look(disk: &Arc<dyn Disk>, path: &Path, limits: Limits, book: Option<&Book>) -> Option<Snapshot> {
+    let seen = book.and_then(|book| Some((book, Seen::look(&**disk, path)?)));
     if let Some((book, seen)) = &seen
-        && let Some(known) = book.find(disk, places.names(place), &path, seen, limits)
+        && let Some(known) = book.find(disk, path, seen, limits)
     {
         return Some(known);
     }
-    let snapshot = match Folder::read(&**disk, &path) {
+    let snapshot = match Folder::read(&**disk, path) {
         Ok(folder) => Snapshot::of_folder(disk, &folder?, limits),
-        Err(error) => return Some(Snapshot::unreadable(&path, error)),
+        Err(error) => return Some(Snapshot::unreadable(path, error)),
     };
     match snapshot {
         Ok(snapshot) => {
             if let Some((book, seen)) = seen {
-                book.note(index, seen, &snapshot);
+                book.note(path, seen, &snapshot);
             }
             Some(snapshot)
         }
         // It vanished between the listing and the look.
         Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => None,
-        Err(error) => Some(Snapshot::unreadable(&path, error)),
+        Err(error) => Some(Snapshot::unreadable(path, error)),
     }
 }
 
@@ -187,13 +208,30 @@ fn is_no_folder(error: &io::Error) -> bool {
 ///
 /// What counts is the folder's name, by which ids are looked up, whatever is wrong with the log in it.
 fn refuse_doubles(snapshots: &mut [Snapshot]) {
-    // Sorted rather than hashed: that no two of a hundred thousand are the same is found without a copy of their names.
-    let named = snapshots.iter().enumerate().filter(|(_, snapshot)| snapshot.size_bytes.is_some());
-    let mut order: Vec<(&OsStr, usize)> =
-        named.filter_map(|(index, snapshot)| Some((snapshot.path.parent()?.file_name()?, index))).collect();
+    // Hashes are sorted, not names: that no two of a hundred thousand are the same is found in little memory.
+    let name = |index: u32| {
+        let snapshot = snapshots.get(usize::try_from(index).ok()?).filter(|one| one.size_bytes.is_some())?;
+        snapshot.path.parent()?.file_name()
+    };
+    let hasher = RandomState::new();
+    let mut order: Vec<(u32, u32)> = (0_u32..)
+        .take(snapshots.len())
+        .filter_map(|index| {
+            let [a, b, c, d, ..] = hasher.hash_one(name(index)?).to_le_bytes();
+            Some((u32::from_le_bytes([a, b, c, d]), index))
+        })
+        .collect();
     order.sort_unstable();
-    let twins = order.chunk_by(|(a, _), (b, _)| a == b).filter(|group| group.len() > 1);
-    let twins: Vec<Vec<usize>> = twins.map(|group| group.iter().map(|&(_, index)| index).collect()).collect();
+    let mut twins: Vec<Vec<usize>> = Vec::new();
+    for group in order.chunk_by(|(a, _), (b, _)| a == b).filter(|group| group.len() > 1) {
+        let mut group: Vec<(&OsStr, usize)> = group
+            .iter()
+            .filter_map(|&(_, index)| Some((name(index)?, usize::try_from(index).ok()?)))
+            .collect();
+        group.sort_unstable();
+        let same = group.chunk_by(|(a, _), (b, _)| a == b).filter(|group| group.len() > 1);
+        twins.extend(same.map(|group| group.iter().map(|&(_, index)| index).collect()));
+    }
     for twins in twins {
         let paths: Vec<PathBuf> =
             twins.iter().filter_map(|&index| snapshots.get(index)).map(|one| one.path.clone()).collect();
@@ -216,41 +254,33 @@ fn refuse_doubles(snapshots: &mut [Snapshot]) {
 /// Sessions that a thread takes at once.
 const CHUNK: usize = 16;
 
-/// Does `work` for each item, on several threads where there are more than `chunk` of them. Results in the order of the items.
+/// Does `work` to each item, on several threads where there are more than `chunk` of them.
 ///
-/// On a warm disk more threads than processors only cost; on a cold one the reads wait, and 16 threads are four times as
-/// fast as one. The first items tell which it is.
-fn side_by_side<T: Sync, R: Send>(items: &[T], chunk: usize, work: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    let mut results: Vec<Option<R>> = Vec::with_capacity(items.len());
-    results.resize_with(items.len(), || None);
-    let chunks = Mutex::new(items.chunks(chunk).zip(results.chunks_mut(chunk)));
-    take_all(items.len().div_ceil(chunk), chunk, &|| {
-        let Some((items, results)) = chunks.lock().next() else { return false };
-        for (item, result) in items.iter().zip(results) {
-            *result = Some(work(item));
-        }
-        true
-    });
-    results.into_iter().map(|result| result.expect("every chunk was taken")).collect()
-}
-
-/// Calls `take` until it has nothing more to do, on as many threads as pay.
-fn take_all(chunks: usize, chunk: usize, take: &(dyn Fn() -> bool + Sync)) {
+/// On a warm disk more threads than processors only cost; on a cold one the reads wait, and 8 threads are 3.3 times as fast as
+/// one on two cores (32 would be 4.7 times, and each has a decoder and an arena of the allocator). The first items tell which
+/// it is.
+fn side_by_side<T: Send>(items: &mut [T], chunk: usize, work: &(dyn Fn(&mut T) + Sync)) {
     /// What one item takes at most where nothing waits for a disk, a slow processor included.
     const WARM: Duration = Duration::from_micros(60);
-    const THREADS_WARM: usize = 8;
-    const THREADS_COLD: usize = 16;
+    const THREADS: usize = 8;
+    let chunks_left = items.len().saturating_sub(chunk).div_ceil(chunk);
+    let chunks = Mutex::new(items.chunks_mut(chunk));
+    let take = || {
+        let items = chunks.lock().next();
+        items.map(|items| items.iter_mut().for_each(work)).is_some()
+    };
     let began = Instant::now();
-    if !take() || chunks <= 1 {
+    take();
+    if chunks_left == 0 {
         return;
     }
     let is_cold = began.elapsed() > WARM.saturating_mul(u32::try_from(chunk).unwrap_or(u32::MAX));
     let threads = match is_cold {
-        true => THREADS_COLD,
-        false => thread::available_parallelism().map_or(1, usize::from).min(THREADS_WARM),
+        true => THREADS,
+        false => thread::available_parallelism().map_or(1, usize::from).min(THREADS),
     };
     thread::scope(|scope| {
-        for _ in 1..threads.min(chunks.saturating_sub(1)) {
+        for _ in 1..threads.min(chunks_left) {
             scope.spawn(|| while take() {});
         }
         while take() {}

@@ -180,10 +180,10 @@ impl<'d> LogWriter<'d> {
     ///
     /// # Errors
     /// [`Error::Io`]; of kind `AlreadyExists` if the name was taken meanwhile. Nothing is published then.
-    pub fn publish(self, above: &[&Path]) -> Result<Written> {
-        let mut written = self.written();
-        let (file, _) = self.publish_open(above)?;
-        written.size_bytes = file.stamp().map_err(Error::io(&written.path, "looking at"))?.size;
+    pub fn publish(mut self, above: &[&Path]) -> Result<Written> {
+        self.write_end()?;
+        let written = self.written();
+        self.publish_written(above)?;
         Ok(written)
     }
 
@@ -199,9 +199,8 @@ impl<'d> LogWriter<'d> {
     /// [`Error::Io`]: whichever of both logs has the name is whole.
     pub(crate) fn replace(mut self, old: &Stamp) -> Result<Written> {
         self.write_end()?;
-        let mut written = self.written();
-        let file = self.draft.replace(old)?;
-        written.size_bytes = file.stamp().map_err(Error::io(&written.path, "looking at"))?.size;
+        let written = self.written();
+        self.draft.replace(old)?;
         Ok(written)
     }
 
@@ -211,6 +210,10 @@ impl<'d> LogWriter<'d> {
         above: &[&Path],
     ) -> Result<(Box<dyn DiskFile>, Box<dyn BlockWriter>)> {
         self.write_end()?;
+        self.publish_written(above)
+    }
+
+    fn publish_written(mut self, above: &[&Path]) -> Result<(Box<dyn DiskFile>, Box<dyn BlockWriter>)> {
         let file = self.draft.publish(above)?;
         self.writer.accept(true);
         Ok((file, self.writer))
@@ -258,8 +261,10 @@ impl<'d> LogWriter<'d> {
             self.writer.stage(rows, &mut self.out).map_err(invalid)?;
         }
         self.draft.write(&self.out)?;
-        self.unsynced = self.unsynced.saturating_add(self.out.len() as u64);
-        if !self.out.is_empty() {
+        let len = self.out.len() as u64;
+        self.unsynced = self.unsynced.saturating_add(len);
+        self.written.size_bytes = self.written.size_bytes.saturating_add(len);
+        if len > 0 {
             self.unproved = self.unsynced;
         }
         self.out.clear();

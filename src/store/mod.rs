@@ -11,6 +11,7 @@ mod checkpoint;
 mod compact;
 mod events;
 mod folder;
+mod follow;
 mod handle;
 mod host;
 pub mod layout;
@@ -51,6 +52,7 @@ pub use checkpoint::{Checkpoints, DoNotBeginTurn, DoNotCallModel, DoNotRunTool, 
 pub use compact::{CompactOptions, Compacted, compact};
 pub use events::Events;
 pub use folder::{Folder, LogName};
+pub use follow::{Beginning, Cause, Follower, Start, Update, Waker, Watch};
 pub use handle::{FileHandle, SessionAccess};
 pub use host::{Host, HostFault, OpenSession, Setup, no_setup};
 pub use log_file::{LogFile, ReadMode};

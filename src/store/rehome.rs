@@ -15,7 +15,7 @@ use super::publish::{Draft, create_dirs};
 use super::scan::{Report, ScanOptions, Verdict, scan};
 use super::snapshot::header_error;
 use crate::container::disk::{Disk, FileKind};
-use crate::container::{LEVEL_DEFAULT, create};
+use crate::container::{LEVEL_DEFAULT, create, holds_zero_sector};
 use crate::error::{Error, Result};
 use crate::json::{Tape, Text, write_text};
 use crate::limits::Limits;
@@ -176,7 +176,20 @@ impl Rewrite {
             .map_err(|fault| Error::InvalidArgument { what: fault.to_string() })?;
         let draft = Draft::create(&**disk, folder, &name)?;
         draft.write(&head)?;
-        pieces(old_end..size).try_for_each(|piece| draft.write(&self.log.read_bytes(piece)?))?;
+        let mut at = head.len() as u64;
+        for piece in pieces(old_end..size, at) {
+            let bytes = self.log.read_bytes(piece)?;
+            // Zeros must go on to prove a write that did not land, and sectors count from the start of the file.
+            if holds_zero_sector(at, &bytes) {
+                let what = format!(
+                    "{}: behind the new header it would hold a sector of zeros; compact it first",
+                    path.display()
+                );
+                return Err(Error::InvalidArgument { what });
+            }
+            draft.write(&bytes)?;
+            at = at.saturating_add(bytes.len() as u64);
+        }
         self.compare(disk, draft.temporary(), head.len() as u64, old_end..size)?;
         draft.replace(self.log.stamp()).map(drop)
     }
@@ -190,7 +203,7 @@ impl Rewrite {
             && report.events == self.report.events
             && written.stamp().size == shift(rest.end)
             && written.header_line().is_ok_and(|line| [&line[..], b"\n"].concat() == self.line);
-        for piece in pieces(rest.clone()) {
+        for piece in pieces(rest.clone(), new_end) {
             let shifted = shift(piece.start)..shift(piece.end);
             is_same = is_same && self.log.read_bytes(piece)? == written.read_bytes(shifted)?;
         }
@@ -221,9 +234,10 @@ fn with_cwd(line: &[u8], header: &Header, cwd: &Text) -> std::result::Result<Vec
 /// Bytes that are copied at once.
 const PIECE: u64 = 1 << 20;
 
-/// `range` in pieces of that many bytes.
-fn pieces(range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+/// `range` in pieces of about that many bytes. Moved to `at`, each ends at a sector's border.
+fn pieces(range: Range<u64>, at: u64) -> impl Iterator<Item = Range<u64>> {
     let end = range.end;
-    let starts = std::iter::successors(Some(range.start), |start| start.checked_add(PIECE));
-    starts.take_while(move |start| *start < end).map(move |start| start..start.saturating_add(PIECE).min(end))
+    let first = range.start.saturating_add(PIECE.saturating_sub(at % PIECE)).min(end);
+    let next = move |piece: &Range<u64>| Some(piece.end..piece.end.saturating_add(PIECE).min(end));
+    std::iter::successors(Some(range.start..first), next).take_while(|piece| !piece.is_empty())
 }

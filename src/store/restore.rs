@@ -30,6 +30,23 @@ pub(crate) fn restore_range(log: &LogFile, from: u64, to: u64, events: &mut Even
     })
 }
 
+/// Converts the log in memory and gives its events from `from` on, with their seqs, to `take`.
+///
+/// # Errors
+/// As [`restore_range`]; what was taken is then no log.
+pub(crate) fn restore_range_of(
+    log: &LogFile,
+    from: u64,
+    take: &mut dyn FnMut(u64, &TargetRow<'_>),
+) -> Result<Restored> {
+    restore(log, &mut |row| {
+        if row.seq().get() >= from {
+            take(row.seq().get(), row);
+        }
+        ControlFlow::Continue(())
+    })
+}
+
 /// Delivers the log's events in the current generation to `visit`, converting them if need be, and judges the whole.
 ///
 /// What was delivered is a log only if this succeeds: a conversion may be refused as late as at the end.

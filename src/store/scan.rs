@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use super::log_file::LogFile;
 use crate::container::{
     Block, BlockReader, Encoding, Fault, FileSource, ReadError, Skipped, Tail, TailState, header_line,
-    reader, reader_at, resume,
+    reader, reader_at, reader_behind, resume,
 };
 use crate::error::{Damage, Error, Result, Unsupported};
 use crate::row::{
@@ -44,6 +44,8 @@ pub struct Place {
     pub file_at: u64,
     /// Offset of the line in the decompressed text, the header included.
     pub text_at: u64,
+    /// Everything before its block is committed. Always so where the encoding marks no ends of appends.
+    pub after_commit: bool,
 }
 
 /// What a scan delivers, in file order.
@@ -155,7 +157,7 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// How many there were.
     pub findings_total: u64,
-    /// Complete records of an append that has no end: events from here on are not committed.
+    /// Events that are committed. Those from here on belong to an append that has no end, or none that was read.
     pub committed_events: u64,
     /// The scan was stopped by its visitor.
     pub stopped: bool,
@@ -213,6 +215,28 @@ pub(crate) fn scan_from_of(
     }
     scan.run(&mut source, &mut *blocks, visit)?;
     Ok(scan.finish(blocks.tail()))
+}
+
+/// As [`scan`], but begins with the block at file offset `start`, where an earlier scan of this file met a row: its
+/// [`Place::file_at`]. `None` if none can start there. That its rows are those that stood there then is for the caller to check.
+///
+/// # Errors
+/// As [`scan`].
+pub(crate) fn scan_behind(
+    log: &LogFile,
+    options: ScanOptions,
+    start: u64,
+    visit: Visit<'_>,
+) -> Result<Option<Report>> {
+    let mut source = log.source()?;
+    let Some((_, header)) = head_of(log, &mut source)? else { return Ok(None) };
+    let blocks = reader_behind(&mut source, log.encoding(), *log.limits(), start);
+    let Some(mut blocks) = blocks.map_err(|error| Error::read(log.path(), 0, error))? else {
+        return Ok(None);
+    };
+    let mut scan = Scan::in_the_middle(log, options, header);
+    scan.run(&mut source, &mut *blocks, visit)?;
+    Ok(Some(scan.finish(blocks.tail())))
 }
 
 /// Scans the end of a log as far as an append needs it, and hands out the reader, whose writer goes on behind the last block.
@@ -416,6 +440,9 @@ impl<'l> Scan<'l> {
         self.report.content_bytes = self.report.content_bytes.saturating_add(block.content.len() as u64);
         self.frame = block.index;
         let events_before = self.report.events;
+        if block.begins_append {
+            self.report.committed_events = events_before;
+        }
         // Once for all lines; where it fails, each line is looked at by itself.
         let text = simdutf8::basic::from_utf8(block.content).ok();
         let mut start = 0;
@@ -427,7 +454,8 @@ impl<'l> Scan<'l> {
             self.line = self.line.saturating_add(1);
             let text_at = block.content_start.saturating_add(start as u64);
             let file_at = if is_plain { text_at } else { block.start };
-            let place = Place { line: self.line, block: block.index, file_at, text_at };
+            let after_commit = block.begins_append;
+            let place = Place { line: self.line, block: block.index, file_at, text_at, after_commit };
             let line = block.content.get(start..end).unwrap_or_default();
             let text = text.and_then(|text| text.get(start..end));
             start = end.saturating_add(1);
@@ -469,7 +497,7 @@ impl<'l> Scan<'l> {
                 self.find(
                     Damage::Header(fault),
                     0,
-                    Some(Place { line: 1, block: 0, file_at: 0, text_at: 0 }),
+                    Some(Place { line: 1, block: 0, file_at: 0, text_at: 0, after_commit: true }),
                 );
                 // Rows of a newer generation mean something else; other rows are read as the file's name says.
                 self.is_opaque = matches!(fault, HeaderFault::Newer { .. });
@@ -498,6 +526,9 @@ impl<'l> Scan<'l> {
         {
             self.decoder.expect(row.first_seq());
             self.report.events = row.first_seq().get();
+            if place.after_commit {
+                self.report.committed_events = self.report.events;
+            }
         }
         let row_place = RowPlace { line: place.line, offset: place.text_at };
         let is_clean = self.decoder.issue().is_none() && self.behind.is_none();
@@ -604,6 +635,9 @@ impl<'l> Scan<'l> {
 
     fn finish(mut self, tail: Option<Tail>) -> Report {
         self.report.tail = tail;
+        if tail.is_some_and(|tail| tail.committed) {
+            self.report.committed_events = self.report.events;
+        }
         self.report.marker = self.decoder.marker();
         self.report.verdict = self.verdict();
         self.report

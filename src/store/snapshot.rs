@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::folder::Folder;
 use super::handle::READ_RETRIES;
+use super::layout::joined;
 use super::log_file::{LogFile, ReadMode};
 use super::scan::{ScanOptions, Verdict, scan};
 use crate::container::disk::{Disk, Stamp};
@@ -25,7 +26,7 @@ pub struct Snapshot {
     /// The log; the session's folder where it holds none.
     pub path: PathBuf,
     /// Name of the project folder, or nothing for a log outside a root.
-    pub project: Option<String>,
+    pub project: Option<Arc<str>>,
     /// Generation by the header, else by the name.
     pub generation: Option<Generation>,
     /// Encoding by the bytes.
@@ -252,10 +253,10 @@ impl Snapshot {
     /// [`Error::Io`].
     pub fn of_folder(disk: &Arc<dyn Disk>, folder: &Folder, limits: Limits) -> Result<Self> {
         let project =
-            folder.path.parent().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+            folder.path.parent().and_then(Path::file_name).map(|name| name.to_string_lossy().into());
         let mut snapshot = match folder.current() {
             Ok(Some(log)) => {
-                let mut snapshot = Self::of_log(disk, &folder.path.join(&log.name), limits)?;
+                let mut snapshot = Self::of_log(disk, &joined(&folder.path, &log.name), limits)?;
                 let placed =
                     snapshot.header.as_ref().map_or(Ok(()), |header| folder.check_place(&**disk, header));
                 if let Err(mismatch) = placed {

@@ -528,7 +528,7 @@ fn is_closed(error: &io::Error) -> bool {
 }
 
 /// The header of a log as it reads in the current generation.
-fn current_header(log: &LogFile) -> Result<Header> {
+pub(super) fn current_header(log: &LogFile) -> Result<Header> {
     match classify(&log.header_line()?, log.limits()) {
         Classified::Current(header) | Classified::MigrationRequired { header, .. } => Ok(header),
         Classified::Refused { refusal, .. } => {

@@ -10,7 +10,7 @@ use seslog::container::disk::fault::{FaultDisk, FileLoss};
 use seslog::json::Text;
 use seslog::limits::Limits;
 use seslog::store::{
-    FileStore, LogFile, ReadMode, Report, ScanOptions, SessionAccess, State, Verdict, recover, scan,
+    FileStore, Item, LogFile, ReadMode, Report, ScanOptions, SessionAccess, State, Verdict, recover, scan,
 };
 use seslog::{Error, Result};
 
@@ -32,6 +32,60 @@ pub(crate) struct Journal {
     pub(crate) source: Option<(PathBuf, Vec<u8>)>,
     /// The log was damaged before, not only cut: no verdict is demanded until it was recovered.
     pub(crate) was_damaged: bool,
+    /// The system took a write in two pieces.
+    pub(crate) was_split: bool,
+    /// Files that a run publishes beside the log of the store.
+    pub(crate) outputs: Vec<Output>,
+}
+
+/// A file that is published whole or not at all.
+#[derive(Clone, Debug)]
+pub(crate) struct Output {
+    pub(crate) path: PathBuf,
+    pub(crate) content: Content,
+    /// Its publication was acknowledged.
+    pub(crate) is_there: bool,
+}
+
+/// What a published file holds.
+#[derive(Clone, Debug)]
+pub(crate) enum Content {
+    /// A sound log that begins with these rows.
+    Rows(Vec<String>),
+    /// Exactly these bytes.
+    Bytes(Vec<u8>),
+}
+
+impl Output {
+    fn check(&self, image: &FaultDisk, what: &str) {
+        let path = self.path.display();
+        let Some(bytes) = image.content(&self.path) else {
+            assert!(!self.is_there, "{what}: {path} was acknowledged and is gone");
+            return;
+        };
+        match &self.content {
+            Content::Bytes(whole) => assert!(*whole == bytes, "{what}: {path} is not whole"),
+            Content::Rows(rows) => {
+                let found = rows_of(image, &self.path);
+                assert!(found.starts_with(rows), "{what}: {path} has {} of {} rows", found.len(), rows.len());
+            }
+        }
+    }
+}
+
+/// The rows of the log at `path`, which must be sound.
+pub(crate) fn rows_of(disk: &FaultDisk, path: &Path) -> Vec<String> {
+    let disk: Arc<dyn Disk> = Arc::new(disk.clone());
+    let log = LogFile::open(&disk, path, Limits::DEFAULT, ReadMode::Read).expect("the log opens");
+    let mut rows = Vec::new();
+    let report = scan(&log, ScanOptions::STRICT, &mut |item| {
+        if let Item::Row { row, .. } = item {
+            rows.push(row.line().to_owned());
+        }
+        Ok(ControlFlow::Continue(()))
+    });
+    assert_eq!(report.expect("the log can be read").verdict, Verdict::Sound, "{}", path.display());
+    rows
 }
 
 impl Journal {
@@ -90,6 +144,7 @@ fn look(image: &FaultDisk, encoding: Encoding, journal: &Journal, what: &str) ->
     if let Some((path, bytes)) = &journal.source {
         assert_eq!(image.content(path).as_ref(), Some(bytes), "{what}: the source of a migration changed");
     }
+    journal.outputs.iter().for_each(|output| output.check(image, what));
     let Some(stat) = stat.filter(|stat| stat.state != State::Empty) else {
         assert!(journal.acked.is_empty() && !journal.is_stored, "{what}: the log is gone");
         assert!(listed.iter().all(|one| one.state == State::Empty), "{what}: {listed:?}");
@@ -132,6 +187,9 @@ fn look(image: &FaultDisk, encoding: Encoding, journal: &Journal, what: &str) ->
         let from = served.len() as u64 + behind;
         match read(&reader, from, 3) {
             Err(Error::DamagedTail { .. }) if verdict == Verdict::DamagedTail => {}
+            // Nobody looks for damage before the place where a read begins.
+            Ok(rows)
+                if is_hidden && offered.get(from as usize..).is_some_and(|rest| rest.starts_with(&rows)) => {}
             rows => assert_eq!(rows.unwrap(), [""; 0], "{what}: event {from} of {}", served.len()),
         }
     }
@@ -156,6 +214,13 @@ fn is_possible(
             match encoding {
                 // A line feed behind zeros is on the medium, and so the line seems complete: refused, not lost.
                 Encoding::Plain => bytes[good_end..].contains(&0),
+                // The first piece of a write, and zeros to the end of the file in the same sector, where the second was to be.
+                _ if journal.was_split
+                    && bytes[good_end..].ends_with(&[0])
+                    && bytes.len() / 512 == good_end / 512 =>
+                {
+                    true
+                }
                 // All is there but less than eight bytes of a last sector that the file's end cuts short: too few zeros to
                 // prove anything.
                 _ => {

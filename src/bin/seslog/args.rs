@@ -7,8 +7,8 @@ use clap::{Command, CommandFactory as _, Parser, Subcommand};
 use crate::failure::Done;
 use crate::root::Root;
 use crate::{
-    append, archive, cat, compact, completions, convert, demo, export, fork, grep, import, ls, man, messages,
-    migrate, mv, new, prune, recover, rm, stat, timeline, verify,
+    append, archive, cat, compact, completions, convert, demo, export, follow, fork, grep, import, ls, man,
+    messages, migrate, mv, new, prune, recover, rm, stat, timeline, verify,
 };
 
 /// Lists, reads, checks and repairs the event logs of AI-agent sessions.
@@ -48,6 +48,7 @@ enum Verb {
     Grep(grep::Args),
     Messages(messages::Args),
     Timeline(timeline::Args),
+    Follow(follow::Args),
     Export(export::Args),
     Fork(fork::Args),
     Mv(mv::Args),
@@ -81,6 +82,7 @@ pub(crate) fn run() -> Done {
         Verb::Migrate(args) => migrate::run(&args),
         Verb::Grep(args) => grep::run(&root()?, &args),
         Verb::Messages(args) => messages::run(&root()?, &args),
+        Verb::Follow(args) => follow::run(&root()?, &args),
         Verb::Fork(args) => fork::run(&root()?, &args),
         Verb::Timeline(args) => timeline::run(&root()?, &args),
         Verb::Export(args) => export::run(&root()?, &args),

@@ -2,13 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
+use anstyle::Style;
 use clap::ValueEnum;
 use seslog::json::Text;
 use seslog::store::layout::{printable, project_dir_name};
 use seslog::store::{Snapshot, State};
 
 use crate::failure::{Done, Failure, Outcome};
-use crate::out::{Align, Out, Table, clean, counted, human_bytes, human_time, talk};
+use crate::out::{Align, Out, clean, counted, human_bytes, human_time, talk, write_table};
 use crate::report::{error_text, session, state_style};
 use crate::root::Root;
 
@@ -70,7 +71,9 @@ pub(crate) fn run(root: &Root, args: &Args) -> Done {
     let mut sessions = store.list()?;
     if let Some(project) = &args.project {
         let names = project_names(project);
-        sessions.retain(|session| session.project.as_ref().is_some_and(|name| names.contains(name)));
+        sessions.retain(|session| {
+            session.project.as_ref().is_some_and(|name| names.iter().any(|one| **one == **name))
+        });
     }
     sort(&mut sessions, args.sort);
     let total = sessions.len();
@@ -87,7 +90,7 @@ pub(crate) fn run(root: &Root, args: &Args) -> Done {
             out.bytes(&object.into_line())?;
         }
     } else if !sessions.is_empty() {
-        table(&sessions).write(&mut out)?;
+        write_table(&mut out, &COLUMNS, &sessions, row)?;
     }
     out.flush()?;
     for snapshot in sessions.iter().filter(|snapshot| snapshot.state != State::Ok) {
@@ -137,37 +140,34 @@ fn sort(sessions: &mut [Snapshot], by: Sort) {
     sessions.sort_unstable_by(|a, b| key(b).cmp(&key(a)).then_with(|| a.path.cmp(&b.path)));
 }
 
-fn table(sessions: &[Snapshot]) -> Table {
-    use Align::{Left, Right};
-    let mut table = Table::new(&[
-        ("SESSION", Left),
-        ("LAST ACTIVITY", Left),
-        ("EVENTS", Right),
-        ("SIZE", Right),
-        ("FORMAT", Left),
-        ("STATE", Left),
-        ("PROJECT", Left),
-    ]);
-    for session in sessions {
-        let header = session.header.as_ref();
-        let id = header.map_or_else(|| nameless(session), |header| printable(header.id()));
-        let time = session.last_time.or(header.map(seslog::row::Header::created_at));
-        let project = header.and_then(|header| header.cwd()).map(printable);
-        let project = project.or_else(|| session.project.as_deref().map(|name| clean(name).into_owned()));
-        let generation = session.generation.map_or_else(String::new, |generation| generation.to_string());
-        let encoding = session.encoding.map_or("", |encoding| encoding.name());
-        let number = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
-        table.push(vec![
-            (id, None),
-            (time.map_or_else(|| "-".to_owned(), |time| human_time(time.get())), None),
-            (number(session.event_count), None),
-            (session.size_bytes.map_or_else(|| "-".to_owned(), human_bytes), None),
-            (format!("{generation} {encoding}").trim().to_owned(), None),
-            (session.state.as_str().to_owned(), Some(state_style(session.state))),
-            (project.unwrap_or_default(), None),
-        ]);
-    }
-    table
+const COLUMNS: [(&str, Align); 7] = [
+    ("SESSION", Align::Left),
+    ("LAST ACTIVITY", Align::Left),
+    ("EVENTS", Align::Right),
+    ("SIZE", Align::Right),
+    ("FORMAT", Align::Left),
+    ("STATE", Align::Left),
+    ("PROJECT", Align::Left),
+];
+
+fn row(session: &Snapshot) -> Vec<(String, Option<Style>)> {
+    let header = session.header.as_ref();
+    let id = header.map_or_else(|| nameless(session), |header| printable(header.id()));
+    let time = session.last_time.or(header.map(seslog::row::Header::created_at));
+    let project = header.and_then(|header| header.cwd()).map(printable);
+    let project = project.or_else(|| session.project.as_deref().map(|name| clean(name).into_owned()));
+    let generation = session.generation.map_or_else(String::new, |generation| generation.to_string());
+    let encoding = session.encoding.map_or("", |encoding| encoding.name());
+    let number = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
+    vec![
+        (id, None),
+        (time.map_or_else(|| "-".to_owned(), |time| human_time(time.get())), None),
+        (number(session.event_count), None),
+        (session.size_bytes.map_or_else(|| "-".to_owned(), human_bytes), None),
+        (format!("{generation} {encoding}").trim().to_owned(), None),
+        (session.state.as_str().to_owned(), Some(state_style(session.state))),
+        (project.unwrap_or_default(), None),
+    ]
 }
 
 /// What stands in the place of an id where no header can be read: the folder's name.

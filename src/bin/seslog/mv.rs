@@ -93,8 +93,8 @@ fn moved_cwd(session: &Snapshot, old: &str, new: &str) -> Option<Text> {
     }
     let was = Text::from(format!("{old}{}", below(new)?).as_str());
     let is_left_behind = session.state == State::Refused
-        && session.project == project_dir_name(Some(&was))
-        && session.project != project_dir_name(Some(&Text::from(cwd)));
+        && session.project.as_deref() == project_dir_name(Some(&was)).as_deref()
+        && session.project.as_deref() != project_dir_name(Some(&Text::from(cwd))).as_deref();
     is_left_behind.then(|| Text::from(cwd))
 }
 

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use anstream::{AutoStream, ColorChoice};
 use anstyle::Style;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use seslog::json::Text;
 use seslog::store::layout::printable;
 
@@ -63,6 +64,14 @@ impl Out {
         if self.styled { format!("{style}{text}{style:#}") } else { text.to_owned() }
     }
 
+    /// Whether nobody reads any more what goes out, as far as that shows before something is written.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        let mut looked = [PollFd::new(self.writer.get_ref(), PollFlags::empty())];
+        let gone = PollFlags::ERR | PollFlags::HUP;
+        poll(&mut looked, Some(&Timespec::default())).is_ok()
+            && looked.iter().any(|looked| looked.revents().intersects(gone))
+    }
+
     /// Writes what was collected.
     pub(crate) fn flush(&mut self) -> Result<(), Failure> {
         self.writer.flush().map_err(Failure::stdout)
@@ -103,34 +112,45 @@ impl Table {
 
     /// Writes the heads and all rows.
     pub(crate) fn write(&self, out: &mut Out) -> Result<(), Failure> {
-        let head_style = Style::new().bold();
-        let heads: Vec<_> =
-            self.heads.iter().map(|(head, _)| ((*head).to_owned(), Some(head_style))).collect();
-        let lines = || std::iter::once(&heads).chain(&self.rows);
-        let width_of = |column: usize| {
-            lines().filter_map(|row| row.get(column)).map(|(text, _)| width(text)).max().unwrap_or(0)
-        };
-        let widths: Vec<usize> = (0..self.heads.len()).map(width_of).collect();
-        for row in lines() {
-            let mut line = String::new();
-            let last = row.len().saturating_sub(1);
-            for (column, (text, style)) in row.iter().enumerate() {
-                let align = self.heads.get(column).map_or(Align::Left, |(_, align)| *align);
-                let space = widths.get(column).copied().unwrap_or(0).saturating_sub(width(text));
-                let shown = style.map_or_else(|| text.clone(), |style| out.styled(style, text));
-                if align == Align::Right {
-                    line.extend(std::iter::repeat_n(' ', space));
-                }
-                line.push_str(&shown);
-                if column < last {
-                    let behind = if align == Align::Left { space } else { 0 };
-                    line.extend(std::iter::repeat_n(' ', behind.saturating_add(2)));
-                }
-            }
-            out.line(&line)?;
-        }
-        Ok(())
+        write_table(out, &self.heads, &self.rows, Clone::clone)
     }
+}
+
+/// Writes a table whose rows are made of `items` when they are needed, twice: as long tables need no memory then.
+pub(crate) fn write_table<T>(
+    out: &mut Out,
+    heads: &[(&'static str, Align)],
+    items: &[T],
+    row: impl Fn(&T) -> Vec<(String, Option<Style>)>,
+) -> Result<(), Failure> {
+    let head_style = Style::new().bold();
+    let mut widths: Vec<usize> = heads.iter().map(|(head, _)| width(head)).collect();
+    for item in items {
+        for (widest, (text, _)) in widths.iter_mut().zip(row(item)) {
+            *widest = width(&text).max(*widest);
+        }
+    }
+    let mut write = |row: &[(String, Option<Style>)]| {
+        let mut line = String::new();
+        let last = row.len().saturating_sub(1);
+        for (column, (text, style)) in row.iter().enumerate() {
+            let align = heads.get(column).map_or(Align::Left, |(_, align)| *align);
+            let space = widths.get(column).copied().unwrap_or(0).saturating_sub(width(text));
+            let shown = style.map_or_else(|| text.clone(), |style| out.styled(style, text));
+            if align == Align::Right {
+                line.extend(std::iter::repeat_n(' ', space));
+            }
+            line.push_str(&shown);
+            if column < last {
+                let behind = if align == Align::Left { space } else { 0 };
+                line.extend(std::iter::repeat_n(' ', behind.saturating_add(2)));
+            }
+        }
+        out.line(&line)
+    };
+    let heads: Vec<_> = heads.iter().map(|(head, _)| ((*head).to_owned(), Some(head_style))).collect();
+    write(&heads)?;
+    items.iter().try_for_each(|item| write(&row(item)))
 }
 
 /// Columns of a terminal that `text` takes, nearly: characters from the wide blocks count two.

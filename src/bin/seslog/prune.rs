@@ -72,7 +72,9 @@ pub(crate) fn run(root: &Root, args: &Args) -> Done {
     let mut sessions = root.store().list()?;
     if let Some(project) = &args.project {
         let names = project_names(project);
-        sessions.retain(|session| session.project.as_ref().is_some_and(|name| names.contains(name)));
+        sessions.retain(|session| {
+            session.project.as_ref().is_some_and(|name| names.iter().any(|one| **one == **name))
+        });
     }
     let groups = groups(&sessions);
     let bad = groups.iter().filter(|group| !group.is_in_order).count();

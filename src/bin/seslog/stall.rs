@@ -10,7 +10,7 @@ use seslog::container::disk::{Access, Disk, DiskFile, Entry, LockAttempt, LockOw
 
 /// The real file system until `whole` appends went through; of the next one half is written, and then `stalled` is called.
 pub(crate) struct StallingDisk {
-    inner: OsDisk,
+    inner: Box<dyn Disk>,
     shared: Arc<Shared>,
 }
 
@@ -22,8 +22,12 @@ struct Shared {
 impl StallingDisk {
     /// The disk. `stalled` need not return.
     pub(crate) fn new(whole: u64, stalled: impl Fn() + Send + Sync + 'static) -> Self {
+        Self::over(Box::new(OsDisk::new()), whole, stalled)
+    }
+
+    fn over(inner: Box<dyn Disk>, whole: u64, stalled: impl Fn() + Send + Sync + 'static) -> Self {
         let shared = Shared { left: AtomicU64::new(whole), stalled: Box::new(stalled) };
-        Self { inner: OsDisk::new(), shared: Arc::new(shared) }
+        Self { inner, shared: Arc::new(shared) }
     }
 }
 
@@ -137,5 +141,32 @@ impl DiskFile for StallingFile {
 
     fn map(&self, len: u64) -> io::Result<Option<Map>> {
         self.inner.map(len)
+    }
+}
+
+#[cfg(all(test, feature = "fault"))]
+mod tests {
+    use seslog::container::disk::fault::{FaultDisk, FileLoss};
+
+    use super::*;
+
+    #[test]
+    fn what_is_synced_through_it_is_durable_and_the_last_append_is_cut() {
+        let disk = FaultDisk::new();
+        let stalling = StallingDisk::over(Box::new(disk.clone()), 1, || {});
+        let path = Path::new("/log");
+        stalling.create_new(path).unwrap();
+        stalling.sync_dir(Path::new("/")).unwrap();
+        let after = |bytes: &[u8]| {
+            assert_eq!(disk.crash_image(0, FileLoss::DropUnsynced).content(path).as_deref(), Some(bytes));
+        };
+        after(b"");
+        let file = stalling.open(path, Access::Append).unwrap();
+        assert_eq!(file.append(b"whole").unwrap(), 5);
+        file.sync_data().unwrap();
+        after(b"whole");
+        assert_eq!(file.append(b"halves").unwrap(), 3);
+        file.sync_all().unwrap();
+        after(b"wholehal");
     }
 }

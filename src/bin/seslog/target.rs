@@ -40,27 +40,34 @@ impl Target {
     /// # Errors
     /// [`Failure`] for nothing found, for two ids that begin alike, and for an id that is stored twice.
     pub(crate) fn resolve(root: &Root, target: &OsStr) -> Result<Self, Failure> {
+        match Self::find(root, target)? {
+            Some(found) => Ok(found),
+            None => Err(not_found(root, target, looks_like_a_path(target))),
+        }
+    }
+
+    /// As [`Target::resolve`]; `None` for nothing found.
+    ///
+    /// # Errors
+    /// The others of [`Target::resolve`].
+    pub(crate) fn find(root: &Root, target: &OsStr) -> Result<Option<Self>, Failure> {
         let path = Path::new(target);
-        let looks_like_a_path = {
-            let bytes = target.as_encoded_bytes();
-            bytes.contains(&b'/') || matches!(bytes, b"." | b"..")
-        };
         let at_path = Self::at_path(root, path)?;
         let is_log = at_path.as_ref().is_some_and(Self::has_log);
-        if looks_like_a_path && is_log {
-            return Ok(at_path.expect("a log was found there"));
+        if looks_like_a_path(target) && is_log {
+            return Ok(at_path);
         }
         let id = target.to_str().filter(|id| !id.is_empty()).map(Text::from);
         let store = root.store();
         if let Some(id) = &id {
             match store.folder_of(id) {
-                Ok(folder) => return Ok(Self::folder(folder)),
+                Ok(folder) => return Ok(Some(Self::folder(folder))),
                 Err(Error::NotFound { .. }) => {}
                 Err(error) => return Err(error.into()),
             }
         }
         if let Some(found) = at_path.filter(|_| is_log) {
-            return Ok(found);
+            return Ok(Some(found));
         }
         if let Some(id) = &id {
             let exact = session_dir_name(id);
@@ -69,26 +76,23 @@ impl Target {
             };
             let mut begun = store.folders_with_prefix(id)?;
             if let Some(at) = begun.iter().position(|folder| named(folder, exact.as_ref())) {
-                return Ok(Self::folder(begun.swap_remove(at)));
+                return Ok(Some(Self::folder(begun.swap_remove(at))));
             }
             if begun.iter().any(|folder| !folder.logs.is_empty()) {
                 begun.retain(|folder| !folder.logs.is_empty());
             }
             match begun.len() {
                 0 => {}
-                1 => return Ok(Self::folder(begun.swap_remove(0))),
+                1 => return Ok(Some(Self::folder(begun.swap_remove(0)))),
                 _ => return Err(ambiguous(root, target, &begun)),
             }
         }
         let by_folder_name =
             store.folders()?.into_iter().find(|folder| folder.path.file_name() == Some(target));
         if let Some(folder) = by_folder_name {
-            return Ok(Self::folder(folder));
+            return Ok(Some(Self::folder(folder)));
         }
-        match Self::at_path(root, path)? {
-            Some(found) => Ok(found),
-            None => Err(not_found(root, target, looks_like_a_path)),
-        }
+        Self::at_path(root, path)
     }
 
     /// What stands at `path`, if it is a file or a folder.
@@ -202,6 +206,12 @@ impl Target {
             },
         }
     }
+}
+
+/// Whether `target` is more likely a path than an id.
+pub(crate) fn looks_like_a_path(target: &OsStr) -> bool {
+    let bytes = target.as_encoded_bytes();
+    bytes.contains(&b'/') || matches!(bytes, b"." | b"..")
 }
 
 fn ambiguous(root: &Root, target: &OsStr, folders: &[Folder]) -> Failure {

@@ -88,12 +88,13 @@ impl BlockReader for IndexedReader {
         if self.tail.is_some() {
             return Ok(None);
         }
-        let (segment, frame) = loop {
+        let (segment, frame, begins_append) = loop {
             self.index = self.next_index;
+            let begins_append = self.walk.as_ref().is_none_or(|walk| walk.previous().commit);
             let Some(segment) = self.advance(source)? else { return Ok(None) };
             // A marker has no body; it only commits what stands before it.
             if let Some(frame) = segment.frame {
-                break (segment, frame);
+                break (segment, frame, begins_append);
             }
             self.next_index = self.next_index.saturating_add(1);
         };
@@ -125,6 +126,7 @@ impl BlockReader for IndexedReader {
             content,
             content_start,
             counted: Some(counted),
+            begins_append,
         }))
     }
 

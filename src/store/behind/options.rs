@@ -23,11 +23,11 @@ pub struct BehindOptions {
     pub queue_bytes_max: usize,
     /// Events that may wait in one session, those being written included; 8192. At half of it a drain begins at once.
     pub queue_events_max: usize,
-    /// Threads that drain, which is how many syncs run side by side; 16.
+    /// Threads that drain, which is how many syncs run side by side; 8.
     ///
-    /// Syncs that run at the same time share a commit of the file system's journal: 200 sessions with an event each took
-    /// 302 ms one after the other, 13 ms with 4 threads, 8 to 11 ms with 16 (ext4; one `syncfs` for all of them took 44 ms,
-    /// and 800 ms when others had much to write, so it is not offered).
+    /// Syncs that run at the same time share a commit of the file system's journal. A flush of 200 sessions with an event each
+    /// (`benches/live.rs`, ext4): 240 ms one after the other, 46 ms with 2, 20 ms with 4, 12 ms with 8, and no less with 16 or
+    /// 32. One `syncfs` for all of them also waits for what others have to write, up to 800 ms, so it is not offered.
     pub drains: usize,
     /// What the window is measured with.
     pub clock: Arc<dyn Clock>,
@@ -45,7 +45,7 @@ impl Default for BehindOptions {
             window: WINDOW,
             queue_bytes_max: 4 << 20,
             queue_events_max: 8192,
-            drains: 16,
+            drains: 8,
             clock: Arc::new(SystemClock::new()),
             report: None,
         }

@@ -134,9 +134,15 @@ impl Pool {
 
     fn enqueue(self: &Arc<Self>, jobs: impl IntoIterator<Item = Job>) {
         let mut state = self.state.lock();
+        let before = state.ready.len();
         state.ready.extend(jobs);
-        self.work.notify_all();
+        self.wake(state.ready.len().saturating_sub(before));
         self.start(state);
+    }
+
+    /// Wakes a thread for each of `jobs` that became ready. Those that are at work look for themselves before they wait.
+    fn wake(&self, jobs: usize) {
+        (0..jobs.min(self.options.drains.max(1))).for_each(|_| self.work.notify_one());
     }
 
     /// Returns when nothing is due by the clock, nothing waits for a thread, and no thread is at work.
@@ -192,14 +198,12 @@ impl Pool {
         let mut state = self.state.lock();
         while state.generation == generation {
             let now = self.options.clock.now();
-            let mut due = false;
+            let mut due = 0_usize;
             while let Some(first) = state.deadlines.pop_front_if(|first| first.at <= now) {
                 state.ready.push_back(Job::Drain(first.window));
-                due = true;
+                due = due.saturating_add(1);
             }
-            if due {
-                self.work.notify_all();
-            }
+            self.wake(due);
             let next = state.deadlines.front().map(|first| first.at.saturating_sub(now));
             state = match next {
                 None => self.timer.wait(state),

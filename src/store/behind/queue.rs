@@ -60,8 +60,9 @@ pub(super) enum Refused {
     },
 }
 
-/// Memory of a batch that is kept for the next one.
-const SPARE_BYTES: usize = 256 << 10;
+/// Memory of a batch that is kept for the next one: what a busy session says in a window. A batch that a slow disk let grow
+/// is given back.
+const SPARE_BYTES: usize = 16 << 10;
 
 impl Queue {
     /// Takes the row of event `seq`. `stored` is where the log ends.

@@ -12,7 +12,7 @@ use crate::container::{Encoding, crc32};
 use crate::error::Error;
 use crate::limits::Limits;
 use crate::row::Header;
-use crate::store::layout::parse_log_name;
+use crate::store::layout::{joined, parse_log_name};
 use crate::store::snapshot::{FileRevision, Revision, Snapshot, State};
 use crate::units::UnixMs;
 
@@ -140,12 +140,12 @@ impl<'a> Entry<'a> {
     /// Path of the log in `folder`. `None` for a name that no log has.
     pub(super) fn log_path(&self, folder: &Path) -> Option<PathBuf> {
         let name = OsStr::from_bytes(self.log_name);
-        parse_log_name(name).map(|_| folder.join(name))
+        parse_log_name(name).map(|_| joined(folder, name))
     }
 
-    /// What a listing shows of the session in `folder`, whose project folder is called `project`. `None` if the entry is of
-    /// another build, which knows more.
-    pub(super) fn snapshot(&self, folder: &Path, project: &OsStr, limits: &Limits) -> Option<Snapshot> {
+    /// What a listing shows of the session in `folder`, but for its project. `None` if the entry is of another build, which
+    /// knows more.
+    pub(super) fn snapshot(&self, folder: &Path, limits: &Limits) -> Option<Snapshot> {
         let RawEntry { events, last_time, torn_at, torn_len, state, flags, encoding, .. } = self.raw;
         let path = self.log_path(folder)?;
         let header = Header::parse(self.header, limits).ok()?;
@@ -159,7 +159,6 @@ impl<'a> Entry<'a> {
             _ => return None,
         };
         let mut snapshot = Snapshot::at(&path);
-        snapshot.project = Some(project.to_string_lossy().into_owned());
         snapshot.generation = Some(header.generation());
         snapshot.header = Some(header);
         snapshot.encoding = Some(*Encoding::ALL.get(usize::from(encoding))?);

@@ -15,6 +15,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,7 +26,6 @@ use parking_lot::Mutex;
 use self::entry::Entry;
 use self::table::{Identity, Table, TableWriter, hash_of};
 use super::folder::check_place;
-use super::list::Places;
 use super::publish::random_hex12;
 use super::snapshot::{FileRevision, Revision, Snapshot};
 use crate::container::disk::{Access, Disk, FileKind};
@@ -101,8 +101,8 @@ pub(super) struct Book {
     table: Option<Table>,
     /// What became of each entry of the table.
     uses: Vec<AtomicU8>,
-    /// Places of what was read and may be kept, with their folders.
-    fresh: Mutex<Vec<(u32, FileRevision)>>,
+    /// What was read and may be kept: hashes of the names, and the folders as they were.
+    fresh: Mutex<Vec<(u64, FileRevision)>>,
 }
 
 /// A session's folder before anything in it was read.
@@ -135,11 +135,11 @@ impl Book {
     pub(super) fn find(
         &self,
         disk: &Arc<dyn Disk>,
-        names: (&std::ffi::OsStr, &std::ffi::OsStr),
         folder: &Path,
         seen: &Seen,
         limits: Limits,
     ) -> Option<Snapshot> {
+        let names = names_of(folder)?;
         let (number, bytes) = self.table.as_ref()?.find(hash_of(names)).find(|(_, bytes)| {
             // Read twice where it is found, which costs less than a borrow of a copy.
             Entry::read(bytes).is_some_and(|entry| entry.is_of(names))
@@ -154,26 +154,26 @@ impl Book {
         if log.kind != FileKind::File || FileRevision::of(&log) != entry.log() {
             return None;
         }
-        let snapshot = entry.snapshot(folder, names.0, &limits)?;
+        let snapshot = entry.snapshot(folder, &limits)?;
         // Whether it stands where it belongs may depend on a link elsewhere in the root.
         check_place(&**disk, folder, &snapshot.path, snapshot.header.as_ref()?).ok()?;
         mark.store(TRUE, Ordering::Relaxed);
         Some(snapshot)
     }
 
-    /// Takes note of a session that was read, the `index`th of the listing.
-    pub(super) fn note(&self, index: u32, seen: Seen, snapshot: &Snapshot) {
+    /// Takes note of a session that was read in `folder`.
+    pub(super) fn note(&self, folder: &Path, seen: Seen, snapshot: &Snapshot) {
         if seen.was_quiet(&seen.folder)
             && snapshot.revision.and_then(Revision::as_file).is_some_and(|log| seen.was_quiet(&log))
         {
-            self.fresh.lock().push((index, seen.folder));
+            self.fresh.lock().extend(names_of(folder).map(|names| (hash_of(names), seen.folder)));
         }
     }
 
     /// Writes the catalog anew, if that pays. Whatever fails here costs only time, at the next listing.
-    pub(super) fn keep(self, disk: &Arc<dyn Disk>, places: &Places, found: &[Option<Snapshot>]) {
+    pub(super) fn keep(self, disk: &Arc<dyn Disk>, found: &[Snapshot]) {
         if self.pays() {
-            let _failed = self.write(&**disk, places, found);
+            let _failed = self.write(&**disk, found);
         }
     }
 
@@ -187,24 +187,17 @@ impl Book {
         count(GONE) > 0 || (fresh > 0 && fresh.saturating_mul(READS_PER_WRITE) >= total)
     }
 
-    fn write(mut self, disk: &dyn Disk, places: &Places, found: &[Option<Snapshot>]) -> io::Result<()> {
+    fn write(mut self, disk: &dyn Disk, found: &[Snapshot]) -> io::Result<()> {
         make_private(disk, &self.folder)?;
-        let fresh = std::mem::take(self.fresh.get_mut());
+        let mut fresh = std::mem::take(self.fresh.get_mut());
+        fresh.sort_unstable_by_key(|(hash, _)| *hash);
         let temporary = self.temporary(&random_hex12()?);
         let file = disk.create_new(&temporary)?;
         let total = fresh.len().saturating_add(self.uses.len());
         let mut writer = TableWriter::new(&*file, total);
         let written = self
             .copy_true(&mut writer)
-            .and_then(|()| {
-                fresh.iter().try_for_each(|(index, folder)| {
-                    let index = usize::try_from(*index).unwrap_or(usize::MAX);
-                    let place = places.all().get(index).map(|place| places.names(place));
-                    let snapshot = found.get(index).and_then(Option::as_ref);
-                    let Some((names, snapshot)) = place.zip(snapshot) else { return Ok(()) };
-                    writer.add(hash_of(names), |out| entry::write(names, folder, snapshot, out))
-                })
-            })
+            .and_then(|()| found.iter().try_for_each(|snapshot| add(snapshot, &fresh, &mut writer)))
             .and_then(|()| writer.finish(&self.identity))
             .and_then(|()| disk.rename(&temporary, &self.path));
         if written.is_err() {
@@ -251,6 +244,26 @@ impl Book {
             }
         }
     }
+}
+
+/// Adds the entry of a session, if it is one of those that were read and may be kept.
+fn add(snapshot: &Snapshot, fresh: &[(u64, FileRevision)], writer: &mut TableWriter<'_>) -> io::Result<()> {
+    let Some(names) = snapshot.path.parent().and_then(names_of) else { return Ok(()) };
+    let hash = hash_of(names);
+    let first = fresh.partition_point(|(other, _)| *other < hash);
+    // Of two names with one hash neither is kept: which folder is whose is not known.
+    match fresh.get(first..).unwrap_or_default() {
+        [(one, _), (two, _), ..] if *one == hash && *two == hash => Ok(()),
+        [(one, folder), ..] if *one == hash => {
+            writer.add(hash, |out| entry::write(names, folder, snapshot, out))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Names of the project folder and of the session's folder in it.
+fn names_of(folder: &Path) -> Option<(&OsStr, &OsStr)> {
+    Some((folder.parent()?.file_name()?, folder.file_name()?))
 }
 
 /// Makes a folder, private to the user, and those that lead to it.

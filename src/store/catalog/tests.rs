@@ -363,7 +363,7 @@ fn known(bytes: &[u8], names: &[String]) -> Vec<(String, String)> {
             .find(hash_of(names))
             .find(|(_, bytes)| Entry::read(bytes).is_some_and(|entry| entry.is_of(names)))?;
         let folder = Path::new("/root/--p--").join(name);
-        let snapshot = Entry::read(&bytes)?.snapshot(&folder, names.0, &Limits::DEFAULT)?;
+        let snapshot = Entry::read(&bytes)?.snapshot(&folder, &Limits::DEFAULT)?;
         Some((name.clone(), format!("{snapshot:?}")))
     };
     names.iter().filter_map(look).collect()

@@ -17,6 +17,13 @@ pub enum FileLoss {
     ZeroExtendedTail,
     /// All has landed, but of an extension only so many bytes.
     TornAt(u64),
+    /// The length has landed, and of the sectors written since the last sync those whose bit is set, as they were last:
+    /// bit 0 for the first such sector of each file, bit 63 for every one from the 64th on.
+    Sectors(u64),
+    /// The length has landed, and each sector of it has or has not, by itself. What has not shows what
+    /// [`FaultDisk::leave_behind`](super::FaultDisk::leave_behind) left there: the blocks of a file that is gone. Worse than
+    /// the media that the specification assumes, where it would read as zeros.
+    StaleSectors,
 }
 
 /// What becomes of names made, moved or removed that no directory sync has covered.
@@ -49,7 +56,11 @@ impl From<FileLoss> for CrashPolicy {
         let names = match files {
             FileLoss::DropUnsynced => NameLoss::DropUnsynced,
             FileLoss::RandomSectors | FileLoss::RandomPages => NameLoss::RandomSubset,
-            FileLoss::KeepAll | FileLoss::ZeroExtendedTail | FileLoss::TornAt(_) => NameLoss::KeepAll,
+            FileLoss::KeepAll
+            | FileLoss::ZeroExtendedTail
+            | FileLoss::TornAt(_)
+            | FileLoss::Sectors(_)
+            | FileLoss::StaleSectors => NameLoss::KeepAll,
         };
         Self { files, names }
     }

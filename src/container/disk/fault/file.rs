@@ -103,8 +103,14 @@ impl FileImage {
         }
     }
 
-    /// One content that may be found after a power loss.
-    pub(super) fn after_loss(&self, loss: FileLoss, random: &mut SplitMix64) -> Vec<u8> {
+    /// What no sync has covered: how many sectors, and by how many bytes the file has grown.
+    pub(super) fn unsynced(&self) -> (u64, u64) {
+        let grown = self.live.len().saturating_sub(self.durable.len());
+        (self.sectors.len() as u64, grown as u64)
+    }
+
+    /// One content that may be found after a power loss. `stale` is what the medium held before at the file's offsets.
+    pub(super) fn after_loss(&self, loss: FileLoss, random: &mut SplitMix64, stale: &[u8]) -> Vec<u8> {
         match loss {
             FileLoss::DropUnsynced => self.durable.clone(),
             FileLoss::KeepAll => self.live.clone(),
@@ -121,7 +127,31 @@ impl FileImage {
             }
             FileLoss::RandomSectors => self.random_landing(1, random),
             FileLoss::RandomPages => self.random_landing(PAGE_SECTORS, random),
+            FileLoss::Sectors(landed) => {
+                let mut bit = 0_u32;
+                self.chosen_landing(&[], |_| {
+                    let lands = landed & 1_u64.wrapping_shl(bit) != 0;
+                    bit = bit.saturating_add(1).min(63);
+                    lands
+                })
+            }
+            FileLoss::StaleSectors => self.chosen_landing(stale, |_| random.coin()),
         }
+    }
+
+    /// The live length, and of the unsynced sectors those that `lands` says, in their last state. The rest of an extension
+    /// is as `before`, or zeros where that ends.
+    fn chosen_landing(&self, before: &[u8], mut lands: impl FnMut(u64) -> bool) -> Vec<u8> {
+        let mut bytes = self.durable.clone();
+        let whole = before.get(..self.live.len()).unwrap_or(before);
+        bytes.extend_from_slice(whole.get(bytes.len()..).unwrap_or_default());
+        for (&sector, versions) in &self.sectors {
+            if let Some(last) = versions.last().filter(|_| lands(sector)) {
+                put_sector(&mut bytes, sector, &last.bytes);
+            }
+        }
+        bytes.resize(self.live.len(), 0);
+        bytes
     }
 
     /// Any length that the file had, and for each group of sectors the state at any one moment.

@@ -38,6 +38,8 @@ pub(super) struct Machine {
     pub(super) plan: Vec<(Target, Failure)>,
     pub(super) trace: Vec<Op>,
     pub(super) locked: BTreeSet<u64>,
+    /// What free blocks hold, at the offset in whatever file gets them.
+    pub(super) stale: Vec<u8>,
 }
 
 #[derive(Clone, Debug)]
@@ -78,6 +80,7 @@ impl Machine {
             plan: Vec::new(),
             trace: Vec::new(),
             locked: BTreeSet::new(),
+            stale: Vec::new(),
         };
         let root = machine.add_inode(Body::Dir, 0o700);
         debug_assert_eq!(root, ROOT, "the first number");
@@ -294,7 +297,8 @@ impl Machine {
                     Body::Dir
                 }
                 Body::File(file) => {
-                    Body::File(FileImage::durable_with(file.after_loss(policy.files, &mut random)))
+                    let landed = file.after_loss(policy.files, &mut random, &self.stale);
+                    Body::File(FileImage::durable_with(landed))
                 }
                 Body::Symlink(target) => Body::Symlink(target.clone()),
             };

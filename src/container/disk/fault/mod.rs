@@ -154,6 +154,25 @@ impl FaultDisk {
         }
     }
 
+    /// What no sync has covered yet: the most sectors that any one file has, and the most bytes by which one has grown.
+    ///
+    /// Bounds the [`FileLoss::Sectors`] and [`FileLoss::TornAt`] that are worth trying.
+    #[must_use]
+    pub fn unsynced(&self) -> (u64, u64) {
+        let machine = self.machine.lock();
+        let files = machine.inodes.values().filter_map(|inode| match &inode.body {
+            Body::File(file) => Some(file.unsynced()),
+            Body::Dir | Body::Symlink(_) => None,
+        });
+        files.fold((0, 0), |most, one| (most.0.max(one.0), most.1.max(one.1)))
+    }
+
+    /// What the blocks hold that files get from now on: `bytes` of a file that is gone, each at its old offset. Only
+    /// [`FileLoss::StaleSectors`] shows them.
+    pub fn leave_behind(&self, bytes: &[u8]) {
+        self.machine.lock().stale = bytes.to_vec();
+    }
+
     /// The paths of everything that is on the live disk, directories included, each after what is above it.
     #[must_use]
     pub fn paths(&self) -> Vec<PathBuf> {

@@ -42,6 +42,30 @@ fn held(attempt: LockAttempt) -> Box<dyn DiskLock> {
 }
 
 #[test]
+fn any_chosen_sectors_land_and_the_others_are_zeros_or_what_was_there_before() {
+    let (disk, file) = disk_with_log(&[1; 100]);
+    assert_eq!(disk.unsynced(), (0, 0));
+    file.append_all(&[2; 1500]).unwrap();
+    assert_eq!(disk.unsynced(), (4, 1500));
+    disk.leave_behind(&[9; 1024]);
+    for mask in 0..16_u64 {
+        let bytes = after(&disk, FileLoss::Sectors(mask)).unwrap();
+        assert_eq!((bytes.len(), &bytes[..100]), (1600, &[1; 100][..]), "{mask}");
+        for (sector, part) in [100..512, 512..1024, 1024..1536, 1536..1600].into_iter().enumerate() {
+            let expected = if mask >> sector & 1 == 1 { 2 } else { 0 };
+            assert!(bytes[part].iter().all(|&byte| byte == expected), "{mask}, sector {sector}");
+        }
+    }
+    let stale = contents(&disk, FileLoss::StaleSectors, 100);
+    assert_eq!(stale.len(), 16, "every subset");
+    for bytes in stale.into_iter().flatten() {
+        assert_eq!(bytes[..100], [1; 100]);
+        assert!([2, 9].contains(&bytes[100]) && [2, 9].contains(&bytes[1023]));
+        assert!([2, 0].contains(&bytes[1024]) && [2, 0].contains(&bytes[1599]));
+    }
+}
+
+#[test]
 fn synced_bytes_survive_every_policy() {
     for sync_all in [false, true] {
         let (disk, file) = disk_with_log(b"");

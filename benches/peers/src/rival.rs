@@ -1,0 +1,84 @@
+//! What the original's libraries do besides storing: conversion of older logs, and expansion of assistant streams.
+
+use std::fs;
+use std::hint::black_box;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::time::Instant;
+
+use serde::de::IgnoredAny;
+use seslog::format::catalog::{Classified, classify};
+use seslog::format::{Migration, TargetRow};
+use seslog::limits::Limits;
+use seslog::row::Recovery;
+use seslog::stream::{Chunk, expand};
+
+use crate::Result;
+use crate::data::stream::{DELTAS, Workload};
+use crate::digest::Digest;
+use crate::peer::jsonl::lines;
+use crate::sample::Sample;
+
+/// Converts the log at `path` in memory; the published packages are run by the parent.
+pub fn migrate(path: &Path) -> Result<Sample> {
+    let log = fs::read(path)?;
+    let (mut out, mut rows) = (Vec::new(), 0_u64);
+    let start = Instant::now();
+    let first = memchr::memchr(b'\n', &log).ok_or("no header")?;
+    let Classified::MigrationRequired { stored, .. } = classify(&log[..first], &Limits::DEFAULT) else {
+        return Err("not an older log".into());
+    };
+    let mut migration = Migration::new(&stored, Recovery::Recoverable, &Limits::DEFAULT)?;
+    migration.header().write(&mut out);
+    out.push(b'\n');
+    let mut sink = |row: &TargetRow<'_>| {
+        row.write_to(&mut out);
+        out.push(b'\n');
+        rows += 1;
+        ControlFlow::Continue(())
+    };
+    lines(&log[first + 1..], |line| {
+        let _ = migration.push(line, &mut sink)?;
+        Ok(())
+    })?;
+    migration.finish(&mut sink)?;
+    let took = start.elapsed().as_nanos() as f64;
+    let digest = Digest { rows: Some(rows), ..Digest::default() };
+    Ok(Sample::new(took, digest).with("bytes", log.len() as f64))
+}
+
+/// Expands a stream of 10,000 deltas: the median of many runs.
+pub fn stream(peer: &str) -> Result<Sample> {
+    let workload = Workload::make();
+    let records = workload.records.as_str();
+    let runs = |task: &mut dyn FnMut() -> Result<u64>| -> Result<(f64, u64)> {
+        let (mut times, mut answer) = (Vec::new(), 0);
+        for _ in 0..300 {
+            let start = Instant::now();
+            answer = black_box(task()?);
+            times.push(start.elapsed().as_nanos() as f64);
+        }
+        times.sort_by(f64::total_cmp);
+        Ok((times[times.len() / 2], answer))
+    };
+    let (took, count) = match peer {
+        "seslog" => runs(&mut || {
+            let stream = expand(black_box(records).as_bytes()).map_err(|fault| format!("{fault:?}"))?;
+            let mut sum = (0_u64, 0_usize, 0_i64);
+            for timed in stream.chunks() {
+                if let Chunk::TextDelta { text, .. } = timed.chunk {
+                    sum = (sum.0 + 1, sum.1 + text.raw().len(), sum.2.wrapping_add(timed.time.get()));
+                }
+            }
+            black_box(sum);
+            Ok(sum.0)
+        })?,
+        "serde-ignored" => runs(&mut || {
+            serde_json::from_slice::<IgnoredAny>(black_box(records).as_bytes())?;
+            Ok(DELTAS as u64)
+        })?,
+        peer => return Err(format!("no stream of {peer}").into()),
+    };
+    let digest = Digest { rows: Some(count), ..Digest::default() };
+    Ok(Sample::new(took, digest).with("bytes", records.len() as f64))
+}
