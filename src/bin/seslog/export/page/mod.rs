@@ -1,8 +1,8 @@
 //! One session for people: a page for any browser, or Markdown.
 //!
 //! The page carries the log as one JSON object a line: `{"k":"h"}` the header, `{"k":"m"}` a message, `{"k":"a"}` an attempt,
-//! before its message if it has one, `{"k":"e"}` any other event. `page.js` parses a line when it shows it. No line holds a `<`, so that nothing in a log ends the
-//! element that holds them.
+//! before its message if it has one, `{"k":"e"}` any other event. `page.js` parses a line when it shows it. No line holds a
+//! `<`, so that nothing in a log ends the element that holds them.
 
 mod markdown;
 
