@@ -70,6 +70,8 @@ pub fn write_zip<W: Write>(
 /// The log of a session is `session[.vN].jsonl`, that of a sub-session `subagents/<id>/session[.vN].jsonl`, where characters
 /// outside of `[A-Za-z0-9_-]` are `_`; of two ids that become one, the second gets a number. Entries are deflated, and have no
 /// time of their own: the same logs in the same order give the same bytes.
+///
+/// Spec: `format-spec/08-exports.md`, "ZIP of a session".
 pub struct LogZip<W: Write> {
     zip: ZipWriter<StreamWriter<W>>,
     piece: Vec<u8>,

@@ -1,4 +1,6 @@
 //! `archive`: the stored files of sessions in one file that was read back, and the sessions gone if asked.
+//!
+//! Spec: `format-spec/08-exports.md`, "Archive".
 
 use std::collections::HashSet;
 use std::ffi::OsString;
