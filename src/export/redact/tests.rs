@@ -59,6 +59,16 @@ fn each_kind_of_secret_is_marked_with_its_rule_and_nothing_else_goes() {
 }
 
 #[test]
+fn built_in_rules_run_on_the_fast_engines_in_text_of_any_script() {
+    for rule in Rule::defaults() {
+        let borders = rule.pattern().replace(r"(?-u:\b)", "");
+        assert!(!borders.contains(r"\b"), "{}", rule.name());
+    }
+    let secret = key("sk-", 32);
+    assert_eq!(redactor().text(&format!("钥匙{secret}。")).unwrap(), "钥匙[redacted:api-key]。");
+}
+
+#[test]
 fn overlapping_finds_become_one_mark() {
     let rules = vec![Rule::new("one", "abc").unwrap(), Rule::new("two", "bcd+").unwrap()];
     let mut redactor = Redactor::new(rules).unwrap();
