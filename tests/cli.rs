@@ -10,10 +10,14 @@ mod conversation;
 mod corpus;
 #[path = "cli/crash.rs"]
 mod crash;
+#[path = "cli/export.rs"]
+mod export;
 #[path = "cli/follow.rs"]
 mod follow;
 #[path = "cli/migrate.rs"]
 mod migrate;
+#[path = "cli/page.rs"]
+mod page;
 #[path = "cli/program.rs"]
 mod program;
 #[path = "cli/removal.rs"]

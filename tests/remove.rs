@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use seslog::Error;
 use seslog::container::Encoding;
-use seslog::container::disk::Disk;
 use seslog::container::disk::fault::{CrashPolicy, Failure, FaultDisk, FileLoss, NameLoss, OpKind};
+use seslog::container::disk::{Disk, Stamp};
 use seslog::json::Text;
-use seslog::store::{FileStore, SessionAccess, State, remove};
+use seslog::store::{FileStore, SessionAccess, State, remove, remove_unchanged};
 
 use common::sessions::{append, header, options, read_all, rows_by};
 
@@ -141,4 +141,41 @@ fn a_failure_is_told_and_what_is_left_can_be_deleted() {
         assert!(matches!(remove(&disk, Path::new(FOLDER), false), Ok(_) | Err(Error::NotFound { .. })));
         assert!(is_gone(&disk), "{kind:?}");
     }
+}
+
+#[test]
+fn a_session_that_is_not_as_it_was_seen_stays_whole() {
+    let names = [
+        "session.jsonl",
+        "session.v1.jsonl.zstd",
+        "session.v2.jsonl.zst",
+        "session.v2.jsonl.zst.torn-9-3-00c0ffee",
+    ];
+    let stamps = |disk: &FaultDisk, names: &[&str]| -> Vec<(std::ffi::OsString, Stamp)> {
+        let stamp = |name: &&str| {
+            let stamp = disk.stamp(&Path::new(FOLDER).join(name)).unwrap().unwrap();
+            ((*name).into(), stamp)
+        };
+        names.iter().map(stamp).collect()
+    };
+    let refused = |disk: &FaultDisk, seen: &[(std::ffi::OsString, Stamp)]| {
+        let failed = remove_unchanged(disk, Path::new(FOLDER), seen);
+        assert!(matches!(failed, Err(Error::Foreign { .. })), "{failed:?}");
+        assert!(is_whole(disk));
+    };
+    let disk = stored();
+    refused(&disk, &stamps(&disk, &names[1..]));
+    let seen = stamps(&disk, &names);
+    let handle = store(&disk).open(&Text::from("s"), SessionAccess::Write).unwrap();
+    handle.append(&[rows_by("a", 5..6)[0].as_bytes()]).unwrap();
+    handle.close().unwrap();
+    let failed = remove_unchanged(&disk, Path::new(FOLDER), &seen);
+    assert!(matches!(failed, Err(Error::Foreign { .. })), "{failed:?}");
+    let disk = stored();
+    let seen = stamps(&disk, &names);
+    disk.remove_file(&Path::new(FOLDER).join(names[0])).unwrap();
+    refused(&disk, &seen);
+    let seen = stamps(&disk, &names[1..]);
+    assert_eq!(remove_unchanged(&disk, Path::new(FOLDER), &seen).unwrap().files, 4);
+    assert!(is_gone(&disk));
 }

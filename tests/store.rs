@@ -69,6 +69,38 @@ fn created_sessions_are_lazy_then_durable_then_reopened() {
 }
 
 #[test]
+fn the_last_events_are_read_without_knowing_how_many_there_are() {
+    let root = tempfile::tempdir().unwrap();
+    for (encoding, cut) in Encoding::ALL.into_iter().flat_map(|encoding| [(encoding, 0), (encoding, 3)]) {
+        let store = FileStore::with_options(root.path(), options(encoding));
+        let id = format!("{encoding}-{cut}");
+        let writer = store.create(header(&id), None).unwrap();
+        assert!(writer.read_last(5).unwrap().is_empty());
+        (0..40).step_by(4).for_each(|seq| append(&writer, seq..seq + 4).unwrap());
+        assert_eq!(
+            writer.read_last(1).unwrap().iter().map(|event| event.seq().get()).collect::<Vec<_>>(),
+            [39]
+        );
+        writer.close().unwrap();
+        let path = store.stat(&Text::from(id.as_str())).unwrap().unwrap().path;
+        let log = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+        log.set_len(log.metadata().unwrap().len() - cut).unwrap();
+
+        for access in [SessionAccess::Read, SessionAccess::Write] {
+            let handle = store.open(&Text::from(id.as_str()), access).unwrap();
+            let all: Vec<Vec<u8>> = handle.read(0, u64::MAX).unwrap().rows().map(<[u8]>::to_vec).collect();
+            assert!(if cut == 0 { all.len() == 40 } else { (36..40).contains(&all.len()) }, "{id}");
+            for count in [0, 1, 3, 5, 39, 40, 41, u64::MAX] {
+                let last: Vec<Vec<u8>> =
+                    handle.read_last(count).unwrap().rows().map(<[u8]>::to_vec).collect();
+                let from = all.len().saturating_sub(usize::try_from(count).unwrap());
+                assert_eq!(last, all[from..], "{id}: the last {count}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_torn_end_is_set_aside_by_the_next_append_and_nothing_before_it_changes() {
     for encoding in Encoding::ALL {
         let dir = tempfile::tempdir().unwrap();

@@ -139,6 +139,7 @@ macro_rules! __contract_rules {
                 r136_a_resume_that_was_killed_is_resumed
                 r137_a_session_is_published_when_all_of_its_start_is_stored
                 r137_a_start_that_fails_leaves_nothing
+                r140_an_exported_text_is_the_header_and_what_was_appended
             }
             write_behind {
                 r139_a_failed_checkpoint_keeps_the_model_and_the_tool_from_running

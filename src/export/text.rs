@@ -13,10 +13,13 @@ const FIRST_BATCH: u64 = 64;
 /// newline too. Returns the number of events.
 ///
 /// Events stand as the handle reads them: of the current generation, not packed, their bytes as they were appended. Time
-/// O(bytes); memory for some events at once, never for the log.
+/// O(bytes); memory for some events at once, never for the log. A handle serves what stands before a damaged end: whoever must
+/// not pass that off as the whole asks `stat` first, as `write_zip` does.
 ///
 /// # Errors
 /// [`ExportError::Log`] for what reading gives; [`ExportError::Write`]. What was written until then is not an export.
+///
+/// Spec: `format-spec/08-exports.md`, "Logical text".
 pub fn write_text(
     handle: &dyn SessionHandle,
     out: &mut dyn Write,

@@ -12,7 +12,7 @@ use crate::container::Encoding;
 use crate::json::Text;
 use crate::row::Header;
 use crate::store::layout::log_name;
-use crate::store::{Cancel, SessionAccess, SessionPersistence};
+use crate::store::{Cancel, SessionAccess, SessionPersistence, State};
 use crate::units::Generation;
 
 /// The compressor gets its input in pieces of this size, whoever writes in whatever pieces: its output depends on nothing else.
@@ -38,6 +38,13 @@ pub fn write_zip<W: Write>(
     cancel: &Cancel,
 ) -> Result<u64, ExportError> {
     let sessions = store.list(cancel)?;
+    let below = descendants(&sessions, id);
+    let own = sessions.iter().filter(|one| one.header.as_ref().is_some_and(|header| header.id() == id));
+    // A read handle serves what stands before a damaged end; an export of that would be short.
+    let damaged = own.chain(below.iter().copied()).filter(|one| one.state == State::Corrupt);
+    if let Some(error) = damaged.filter_map(|one| one.error.as_ref()).next() {
+        return Err(error.again().into());
+    }
     let mut zip = LogZip::new(out);
     let mut count = 0_u64;
     let mut add = |id: &Text, is_root: bool| -> Result<(), ExportError> {
@@ -53,7 +60,6 @@ pub fn write_zip<W: Write>(
         written.and_then(|()| Ok(closed?))
     };
     add(id, true)?;
-    let below = descendants(&sessions, id);
     below.iter().filter_map(|one| one.header.as_ref()).try_for_each(|header| add(header.id(), false))?;
     zip.finish()?;
     Ok(count)
@@ -64,6 +70,8 @@ pub fn write_zip<W: Write>(
 /// The log of a session is `session[.vN].jsonl`, that of a sub-session `subagents/<id>/session[.vN].jsonl`, where characters
 /// outside of `[A-Za-z0-9_-]` are `_`; of two ids that become one, the second gets a number. Entries are deflated, and have no
 /// time of their own: the same logs in the same order give the same bytes.
+///
+/// Spec: `format-spec/08-exports.md`, "ZIP of a session".
 pub struct LogZip<W: Write> {
     zip: ZipWriter<StreamWriter<W>>,
     piece: Vec<u8>,

@@ -183,16 +183,35 @@ impl FileHandle {
     }
 
     fn read_unless(&self, offset: u64, length: u64, cancel: &Cancel) -> Result<Events> {
+        let to = offset.saturating_add(length);
+        self.read_where(&|_| (offset, to), cancel)
+    }
+
+    /// Returns the last `count` events, or all if there are fewer.
+    ///
+    /// Cost as of [`FileHandle::read`] from there on; how many events the log has is told by its end, in the same look.
+    ///
+    /// # Errors
+    /// As [`FileHandle::read`].
+    pub fn read_last(&self, count: u64) -> Result<Events> {
+        let last =
+            |total: Option<u64>| total.map_or((0, u64::MAX), |total| (total.saturating_sub(count), total));
+        let events = self.read_where(&last, &Cancel::never())?;
+        let more = events.len().saturating_sub(usize::try_from(count).unwrap_or(usize::MAX));
+        Ok(if more > 0 { events.slice(more, events.len()) } else { events })
+    }
+
+    fn read_where(&self, range_of: &dyn Fn(Option<u64>) -> (u64, u64), cancel: &Cancel) -> Result<Events> {
         self.check_open("read")?;
         cancel.check()?;
         let mut state = self.state.lock();
         self.check_running(&state, "read")?;
         cancel.check()?;
-        let to = offset.saturating_add(length);
         if let Some(write) = &state.write {
             if let Some(primed) = &write.primed {
                 let as_index = |seq: u64| usize::try_from(seq).unwrap_or(usize::MAX);
-                return Ok(primed.slice(as_index(offset), as_index(to)));
+                let (from, to) = range_of(Some(primed.len() as u64));
+                return Ok(primed.slice(as_index(from), as_index(to)));
             }
             if write.appender.is_none() {
                 return Ok(Events::default());
@@ -211,7 +230,7 @@ impl FileHandle {
                 Err(error) => return Err(error),
             };
             let mut events = Events::default();
-            match self.shared.read_range(&log, offset, to, &mut events) {
+            match self.shared.read_range(&log, range_of, &mut events) {
                 Ok(found) => break (log.path().to_path_buf(), events, found),
                 // A writer cut a torn end off, or took an append back that failed.
                 Err(error) if error.is_shrunk() && attempt < READ_RETRIES => {

@@ -62,7 +62,7 @@ pub use migrate::{MigrateOptions, Migrated, MigrationOutcome, migrate};
 pub use open::{OpenOptions, Validate};
 pub use recover::{Recovered, plan_recovery, recover};
 pub use rehome::{Rehomed, rehome};
-pub use remove::{Removed, remove};
+pub use remove::{Removed, remove, remove_unchanged};
 pub use repair::Repaired;
 pub use reserve::Reservation;
 pub use restore::restore;

@@ -13,17 +13,22 @@ use crate::row::{Check, Header};
 
 /// Reads events `[from, to)` into `events`; gives the number of events in the log.
 ///
-/// Begins with the block that holds `from`, found by the encoding's own means (O(log n) trailers in an indexed log), and
+/// `total` is what [`count_events`] gives. Begins with the block that holds `from`, found by the encoding's own means (O(log n) trailers in an indexed log), and
 /// goes on to the end of the log, or to `to` where the two ends tell how many events there are.
 ///
 /// # Errors
 /// [`crate::Error::Corruption`] and [`crate::Error::FormatUnsupported`]; damage before `from` is not looked for.
 /// [`crate::Error::DamagedTail`] if the range goes on where the end is damaged: its events up to there can be read.
-pub(crate) fn read_range(log: &LogFile, from: u64, to: u64, events: &mut Events) -> Result<u64> {
+pub(crate) fn read_range(
+    log: &LogFile,
+    total: Option<u64>,
+    from: u64,
+    to: u64,
+    events: &mut Events,
+) -> Result<u64> {
     // Where no checksum vouches for the payloads, half a row and a whole one on one line may look like an event.
     let check = if log.encoding() == Encoding::Plain { Check::Full } else { Check::Envelope };
     let options = ScanOptions { check, ..ScanOptions::STRICT };
-    let total = count_events(log);
     let report = scan_from_of(log, options, from.min(total.unwrap_or(u64::MAX)), total, &mut |item| {
         if let Item::Row { row, .. } = item {
             require_known(log, &row)?;

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use super::folder::Folder;
 use super::handle::take_lock_in;
-use super::layout::{Beside, LOCK_NAME};
-use crate::container::disk::{Disk, DiskLock, FileKind};
+use super::layout::{Beside, LOCK_NAME, classify_beside, parse_log_name};
+use crate::container::disk::{Disk, DiskLock, FileKind, Stamp};
 use crate::error::{Error, Result};
 
 /// What a deletion removed.
@@ -36,6 +36,24 @@ pub struct Removed {
 /// [`Error::NotFound`] if there is no session; [`Error::AlreadyOwned`] while somebody writes it; [`Error::Layout`] if the
 /// folder is a link; [`Error::Io`]: files that were not removed yet stay, and the deletion can be repeated.
 pub fn remove(disk: &dyn Disk, folder: &Path, dry_run: bool) -> Result<Removed> {
+    remove_if(disk, folder, dry_run, &|_| Ok(()))
+}
+
+/// Deletes the session in `folder` as [`remove`] does, if its logs and the torn ends set aside are what `seen` says: each
+/// there, no other, and none changed since its stamp was taken. For whoever has put them somewhere else first.
+///
+/// # Errors
+/// [`Error::Foreign`] for a file that is not as it was seen, judged under the write lock: nothing was removed. Those of [`remove`].
+pub fn remove_unchanged(disk: &dyn Disk, folder: &Path, seen: &[(OsString, Stamp)]) -> Result<Removed> {
+    remove_if(disk, folder, false, &|files| files.check_unchanged(disk, folder, seen))
+}
+
+fn remove_if(
+    disk: &dyn Disk,
+    folder: &Path,
+    dry_run: bool,
+    check: &dyn Fn(&Files) -> Result<()>,
+) -> Result<Removed> {
     let shown = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let not_found = || Error::NotFound { id: shown.clone() };
     match disk.stamp(folder).map_err(Error::io(folder, "looking at"))?.map(|stamp| stamp.kind) {
@@ -52,8 +70,11 @@ pub fn remove(disk: &dyn Disk, folder: &Path, dry_run: bool) -> Result<Removed> 
     }
     let lock = take_lock_in(disk, folder, &shown)?;
     // Read again under the lock: a successor may have been published since.
-    let removed =
-        Files::of(disk, folder).and_then(|files| files.ok_or_else(not_found)?.remove(disk, folder, lock));
+    let removed = Files::of(disk, folder).and_then(|files| {
+        let files = files.ok_or_else(not_found)?;
+        check(&files)?;
+        files.remove(disk, folder, lock)
+    });
     removed.map_err(|error| match error {
         Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => not_found(),
         error => error,
@@ -97,6 +118,32 @@ impl Files {
         self.first.is_empty() && self.current.is_empty() && !(self.has_lock && self.kept.is_empty())
     }
 
+    fn check_unchanged(&self, disk: &dyn Disk, folder: &Path, seen: &[(OsString, Stamp)]) -> Result<()> {
+        let foreign = |name: &OsString, what: &str| {
+            Err(Error::Foreign { path: folder.join(name), what: what.to_owned() })
+        };
+        let mut held = seen.len();
+        for (name, _) in self.first.iter().chain(&self.current) {
+            // What an interrupted publication left behind is no part of the session.
+            if parse_log_name(name).is_none() && classify_beside(name) == Beside::Temporary {
+                continue;
+            }
+            let path = folder.join(name);
+            let stamp = disk.stamp(&path).map_err(Error::io(&path, "looking at"))?;
+            match seen.iter().find(|(other, _)| other == name) {
+                None => return foreign(name, "it was not there before"),
+                Some((_, before)) if Some(*before) != stamp => {
+                    return foreign(name, "it was written meanwhile");
+                }
+                Some(_) => held = held.saturating_sub(1),
+            }
+        }
+        match seen.first() {
+            Some((name, _)) if held > 0 => foreign(name, "files that were beside it are gone"),
+            _ => Ok(()),
+        }
+    }
+
     fn removed(self, folder: &Path) -> Removed {
         let all = || self.first.iter().chain(&self.current);
         let bytes = all().fold(0_u64, |sum, (_, size)| sum.saturating_add(*size));
@@ -126,11 +173,8 @@ impl Files {
             (self.kept.is_empty(), folder.parent().filter(|dir| !dir.as_os_str().is_empty()))
         {
             sync(project)?;
-            // It stays while it holds another session.
-            if let (Ok(()), Some(root)) = (disk.remove_dir(project), project.parent()) {
-                // Best effort: an empty project's folder that comes back is no session.
-                let _ = disk.sync_dir(root);
-            }
+            // It stays while it holds another session. Not synced: an empty one that comes back is no session.
+            let _ = disk.remove_dir(project);
         }
         released?;
         Ok(self.removed(folder))

@@ -20,7 +20,7 @@ use super::lease::{Claim, Claims, Pending};
 use super::list::{Places, list, projects};
 use super::log_file::{LogFile, ReadMode};
 use super::open::{OpenOptions, Validate};
-use super::range::read_range;
+use super::range::{count_events, read_range};
 use super::restore::{restore, restore_range};
 use super::scan::{ScanOptions, scan};
 use super::seam::{SessionHandle, SessionPersistence};
@@ -460,11 +460,20 @@ impl Shared {
         Ok(log)
     }
 
-    /// Reads events `[from, to)` of a log into `events`, and returns how many the log has.
-    pub(super) fn read_range(&self, log: &LogFile, from: u64, to: u64, events: &mut Events) -> Result<u64> {
+    /// Reads events `[from, to)` of a log into `events`, and returns how many the log has. `range_of` says which they are, told how
+    /// many there are, if that is clear before any is read.
+    pub(super) fn read_range(
+        &self,
+        log: &LogFile,
+        range_of: &dyn Fn(Option<u64>) -> (u64, u64),
+        events: &mut Events,
+    ) -> Result<u64> {
         if log.generation()? == Generation::CURRENT {
-            read_range(log, from, to, events)
+            let total = count_events(log);
+            let (from, to) = range_of(total);
+            read_range(log, total, from, to, events)
         } else {
+            let (from, to) = range_of(None);
             restore_range(log, from, to, events).map(|restored| restored.events)
         }
     }

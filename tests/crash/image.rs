@@ -214,10 +214,10 @@ fn is_possible(
             match encoding {
                 // A line feed behind zeros is on the medium, and so the line seems complete: refused, not lost.
                 Encoding::Plain => bytes[good_end..].contains(&0),
-                // The first piece of a write, and zeros to the end of the file in the same sector, where the second was to be.
+                // Of the sector in which the good end lies the first piece of a write landed, and zeros are where the second was to
+                // be: to the sector's end, or the file's.
                 _ if journal.was_split
-                    && bytes[good_end..].ends_with(&[0])
-                    && bytes.len() / 512 == good_end / 512 =>
+                    && bytes[good_end..bytes.len().min(good_end / 512 * 512 + 512)].ends_with(&[0]) =>
                 {
                     true
                 }

@@ -10,7 +10,7 @@ pub(crate) fn folder() -> PathBuf {
 }
 
 /// The numbered texts and the introduction.
-pub(crate) const TEXTS: [&str; 8] = [
+pub(crate) const TEXTS: [&str; 9] = [
     "README.md",
     "01-container.md",
     "02-frames.md",
@@ -19,6 +19,7 @@ pub(crate) const TEXTS: [&str; 8] = [
     "05-append-and-repair.md",
     "06-migration.md",
     "07-inventory.md",
+    "08-exports.md",
 ];
 
 pub(crate) struct Doc {

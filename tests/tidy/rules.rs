@@ -46,6 +46,7 @@ const TOP: &[&str] = &[
     "LICENSE-MIT",
     "README.md",
     "SECURITY.md",
+    "assets",
     "benches",
     "clippy.toml",
     "deny.toml",

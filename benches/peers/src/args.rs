@@ -12,7 +12,7 @@ seslog and what people would use instead, on the same work, in turns.
 --quick          small sets and few rounds: whether everything works, no numbers to keep
 --only WORK      only works whose name begins so; may be repeated, or a list with commas. `scale` is one of them
 --rounds N       at most so many rounds of everything (11; with --quick 3)
---budget MIN     start no further round after so many minutes, at least 3 rounds are run (20)
+--budget MIN     start no further round after so many minutes, at least 3 rounds are run (18); the curves come after that
 --out DIR        where results go (benches/results/DATE-MACHINE; with --quick target/quick of this package)
 --machine NAME   what to call this machine in the folder's name
 --dir DIR        where stores are made, on the disk that is to be measured (target of this package); at most 8 GB,
@@ -42,7 +42,7 @@ impl Options {
             quick: false,
             only: Vec::new(),
             rounds: 0,
-            budget_minutes: 20.0,
+            budget_minutes: 18.0,
             out: None,
             machine: None,
             dir: PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/target")),

@@ -3,14 +3,17 @@
 use std::fs;
 use std::hint::black_box;
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+use seslog::store::BehindOptions;
 
 use crate::digest::Digest;
+use crate::live::{self, Load};
 use crate::peer::{self, Each, Listed, Peer, Row, Sync};
 use crate::sample::Sample;
 use crate::set::{self, Event, Session};
 use crate::supply::Supply;
-use crate::{Result, limits, rival};
+use crate::{Result, limits, live_sqlite, rival};
 
 /// How often a read is repeated on what is open.
 const REPEATS: usize = 20;
@@ -56,6 +59,7 @@ fn measure(task: &Task<'_>) -> Result<Sample> {
         "nothing" => return Ok(Sample::new(0.0, Digest::NONE)),
         "migrate" => return rival::migrate(task.folder),
         "stream" => return rival::stream(task.peer),
+        "live" => return live(task),
         _ => {}
     }
     let peer = peer::by_name(task.peer).ok_or_else(|| format!("no peer {}", task.peer))?;
@@ -261,6 +265,22 @@ fn pieces(peer: &dyn Peer, task: &Task<'_>) -> Result<Sample> {
         fs::write(out.with_extension("borders"), borders.join("\n"))?;
         Ok(Sample::new(0.0, Digest::NONE))
     })
+}
+
+/// So many live sessions for so many seconds, and explicit appends beside them: the median of these.
+fn live(task: &Task<'_>) -> Result<Sample> {
+    let (sessions, seconds) = (task.number(0)?, task.number(1)?);
+    let load = Load { sessions, rate: 50, probes: 8, time: Duration::from_secs_f64(seconds) };
+    let root = task.folder.join("live");
+    let outcome = match task.peer {
+        "seslog" => live::run(&live::ours::Ours::new(&root, load, BehindOptions::default()), load),
+        "sqlite-full" => live::run(&live_sqlite::Sqlite::new(&root), load),
+        peer => return Err(format!("no live sessions of {peer}").into()),
+    };
+    let digest = Digest { seqs: Some(sessions as u64), ..Digest::default() };
+    Ok(Sample::new(outcome.append_ms(500) * 1e6, digest)
+        .with("p99_ns", outcome.append_ms(990) * 1e6)
+        .with("thousandths_of_cores", outcome.cores * 1e3))
 }
 
 /// Sums of a listing.

@@ -11,6 +11,9 @@ mod data;
 mod digest;
 mod lab;
 mod limits;
+#[path = "../../live/mod.rs"]
+mod live;
+mod live_sqlite;
 mod machine;
 mod peer;
 mod plot;

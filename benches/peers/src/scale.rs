@@ -1,4 +1,4 @@
-//! How costs grow: with the number of sessions, and with the length of a log.
+//! How costs grow: with the number of sessions, with the length of a log, and with sessions that are live together.
 
 use std::fs;
 use std::path::Path;
@@ -40,23 +40,39 @@ pub const FIGURES: &[Figure] = &[
     Figure { name: "log-stat", title: "One stat", x: "MB of rows", y: "ms" },
     Figure { name: "log-open", title: "Open for writing, and append one event", x: "MB of rows", y: "ms" },
     Figure { name: "log-scan", title: "Scan", x: "MB of rows", y: "ms" },
+    Figure {
+        name: "live-p50",
+        title: "An explicit append beside live sessions, p50",
+        x: "live sessions",
+        y: "ms",
+    },
+    Figure {
+        name: "live-p99",
+        title: "An explicit append beside live sessions, p99",
+        x: "live sessions",
+        y: "ms",
+    },
+    Figure {
+        name: "live-cores",
+        title: "Cores taken by live sessions, 50 events a second each",
+        x: "live sessions",
+        y: "cores",
+    },
     Figure { name: "log-scan-memory", title: "Peak memory of a scan", x: "MB of rows", y: "MiB" },
 ];
 
 /// Peers of the session curves, and how many sessions each goes up to.
-const LISTS: &[(&str, u64)] = &[
-    ("seslog", 100_000),
-    ("jsonl", 100_000),
-    ("sqlite-full", 100_000),
-    ("redb", 100_000),
-    ("mcap", 100_000),
-];
+const LISTS: &[(&str, u64)] =
+    &[("seslog", 100_000), ("jsonl", 100_000), ("sqlite-full", 100_000), ("redb", 100_000), ("mcap", 10_000)];
 
 /// Peers of the log curves, and how many megabytes each goes up to: at most 4 GB lie on the disk at once.
 const LOGS: &[(&str, u64)] =
     &[("seslog", 4_096), ("jsonl", 1_024), ("sqlite-full", 1_024), ("redb", 256), ("mcap", 1_024)];
 
-/// Longer scans than this say nothing that shorter ones do not.
+/// Live sessions side by side.
+const LIVE: &[usize] = &[1, 5, 20, 50, 100, 200];
+
+/// Measured runs of a read.
 const REPEATS: usize = 3;
 
 pub fn run(lab: &Lab, options: &Options, failures: &mut Vec<String>) -> Result<Vec<Point>> {
@@ -73,7 +89,32 @@ pub fn run(lab: &Lab, options: &Options, failures: &mut Vec<String>) -> Result<V
             failures.push(format!("scale {peer}: {error}"));
         }
     }
+    for peer in ["seslog", "sqlite-full"] {
+        if let Err(error) = live(lab, peer, options.quick, &mut points) {
+            failures.push(format!("scale {peer}: {error}"));
+        }
+    }
     Ok(points)
+}
+
+/// Live sessions that are written behind; see `benches/live`. Every event is read back and compared.
+fn live(lab: &Lab, peer: &str, is_quick: bool, points: &mut Vec<Point>) -> Result<()> {
+    let (counts, seconds) = if is_quick { (&LIVE[..3], "0.5") } else { (LIVE, "4") };
+    for &count in counts {
+        let folder = lab.fresh("scale")?;
+        let args = [count.to_string(), seconds.to_owned()];
+        let sample = lab.run("live", peer, &folder, &lab.sets.path("large"), &args)?;
+        let get = |name: &str| sample.get(name).ok_or_else(|| format!("no {name}"));
+        let mut point =
+            |figure, y| points.push(Point { figure, series: peer.to_owned(), x: count as f64, y });
+        point("live-p50", sample.ns / 1e6);
+        point("live-p99", get("p99_ns")? / 1e6);
+        // The axis is logarithmic: nothing at all has no place on it.
+        point("live-cores", (get("thousandths_of_cores")? / 1e3).max(0.001));
+        eprintln!("scale  {count} live sessions in {peer}: p50 {:.2} ms", sample.ns / 1e6);
+    }
+    fs::remove_dir_all(lab.path("scale"))?;
+    Ok(())
 }
 
 /// The median of some runs of a task, as a sample whose numbers are medians.

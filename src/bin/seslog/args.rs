@@ -7,8 +7,8 @@ use clap::{Command, CommandFactory as _, Parser, Subcommand};
 use crate::failure::Done;
 use crate::root::Root;
 use crate::{
-    append, cat, compact, completions, convert, demo, export, follow, fork, grep, import, ls, man, messages,
-    migrate, mv, new, prune, recover, rm, stat, timeline, verify,
+    append, archive, cat, compact, completions, convert, demo, export, follow, fork, grep, import, ls, man,
+    messages, migrate, mv, new, prune, recover, rm, stat, timeline, verify,
 };
 
 /// Lists, reads, checks and repairs the event logs of AI-agent sessions.
@@ -54,6 +54,7 @@ enum Verb {
     Mv(mv::Args),
     Rm(rm::Args),
     Prune(prune::Args),
+    Archive(archive::Args),
     Completions(completions::Args),
     Man(man::Args),
     /// The writer that `demo` kills.
@@ -88,6 +89,7 @@ pub(crate) fn run() -> Done {
         Verb::Mv(args) => mv::run(&root()?, &args),
         Verb::Rm(args) => rm::run(&root()?, &args),
         Verb::Prune(args) => prune::run(&root()?, &args),
+        Verb::Archive(args) => archive::run(&root()?, &args),
         Verb::Completions(args) => completions::run(command(), &args),
         Verb::Man(args) => man::run(command(), &args),
     }

@@ -1,6 +1,7 @@
 //! `seslog`: lists, reads, checks and repairs sessions. Arguments, tables and progress; everything else is the library's.
 
 mod append;
+mod archive;
 mod args;
 mod bar;
 mod cat;

@@ -213,6 +213,18 @@ impl Attempt {
         self.usage.map_or(self.timing.tokens, |usage| usage.output_tokens)
     }
 
+    /// Drops what a provider put into words: all but the ordinary names of outcomes.
+    pub(crate) fn forget_words(&mut self) {
+        const ORDINARY: [&str; 8] =
+            ["message", "interrupted", "attempt", "error", "aborted", "stop", "tool-calls", "max-tokens"];
+        let is_ordinary = |text: &Text| text.as_str().is_some_and(|text| ORDINARY.contains(&text));
+        if !is_ordinary(&self.outcome) {
+            self.outcome = Text::from("attempt");
+        }
+        self.finish = self.finish.take().filter(is_ordinary);
+        self.failure = None;
+    }
+
     /// When its tokens came: counts over equal pieces of the time from its first chunk to its last.
     pub(crate) const fn bar(&self) -> &Bar {
         &self.bar

@@ -133,14 +133,19 @@ impl Redactor {
             let is_kept =
                 !literal.is_name && kept.iter().any(|kept| name.is_some_and(|name| name.eq_str(kept)));
             let text = value.to_string_lossy();
-            let mut new = if is_kept { None } else { self.text(&text) };
-            if let (None, false, Some(name)) = (&new, literal.is_name || is_kept, name)
-                && let Some(rule) = Rule::of_member(&self.rules, &name.to_string_lossy(), &text)
-            {
-                let count = self.found.entry(rule.clone()).or_default();
-                *count = count.saturating_add(1);
-                new = Some(format!("[redacted:{rule}]"));
-            }
+            let by_member = name
+                .filter(|_| !literal.is_name && !is_kept)
+                .and_then(|name| Rule::of_member(&self.rules, &name.to_string_lossy(), &text));
+            let new = match by_member {
+                Some(rule) => {
+                    let new = format!("[redacted:{rule}]");
+                    let count = self.found.entry(rule).or_default();
+                    *count = count.saturating_add(1);
+                    Some(new)
+                }
+                None if is_kept => None,
+                None => self.text(&text),
+            };
             match new {
                 Some(new) => {
                     write_string(out, &new);

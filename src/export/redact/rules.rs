@@ -85,8 +85,11 @@ impl Rule {
     /// Never: the built-in patterns are tested.
     #[must_use]
     pub fn defaults() -> Vec<Self> {
-        let built =
-            |name: &str, pattern: &str| Self::new(name, pattern).expect("a built-in pattern is valid");
+        // Word borders of ASCII: those of Unicode would take the fast engines away from text that is not ASCII.
+        let built = |name: &str, pattern: &str| {
+            let pattern = pattern.replace(r"\b", r"(?-u:\b)");
+            Self::new(name, &pattern).expect("a built-in pattern is valid")
+        };
         let mut rules: Vec<Self> = DEFAULTS.iter().map(|(name, pattern)| built(name, pattern)).collect();
         let in_text = format!(
             r#"(?i)(?:^|[^a-z]|_){SECRET_NAMES}\\*["']?\s*[:=]\s*\\*["']?(?P<secret>[^\s"'\\,;&<>(){{}}\[\]$`]{{{SECRET_LEN_MIN},}})"#
@@ -116,7 +119,9 @@ impl Rule {
     pub(super) fn of_member(rules: &[Self], name: &str, value: &str) -> Option<String> {
         let rule = rules.iter().find(|rule| rule.by_member)?;
         let is_word = |char: char| !char.is_whitespace();
-        if value.len() < SECRET_LEN_MIN || !value.chars().all(is_word) {
+        // What was redacted once is none any more.
+        let is_done = value.contains("[redacted:");
+        if value.len() < SECRET_LEN_MIN || is_done || !value.chars().all(is_word) {
             return None;
         }
         // As if it were an assignment, with a value that is one for sure.

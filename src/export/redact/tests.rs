@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::*;
 use crate::json::check;
 use crate::row::Check;
@@ -54,6 +56,16 @@ fn each_kind_of_secret_is_marked_with_its_rule_and_nothing_else_goes() {
     ] {
         assert_eq!(redactor().text(plain), None, "{plain}");
     }
+}
+
+#[test]
+fn built_in_rules_run_on_the_fast_engines_in_text_of_any_script() {
+    for rule in Rule::defaults() {
+        let borders = rule.pattern().replace(r"(?-u:\b)", "");
+        assert!(!borders.contains(r"\b"), "{}", rule.name());
+    }
+    let secret = key("sk-", 32);
+    assert_eq!(redactor().text(&format!("钥匙{secret}。")).unwrap(), "钥匙[redacted:api-key]。");
 }
 
 #[test]
@@ -118,4 +130,52 @@ fn a_secret_that_is_split_over_a_stream_takes_the_stream_with_it() {
     assert_eq!(event(&mut redactor, &row), row);
     let read = row.find("{\"turn\"").unwrap()..row.rfind(",\"surfaceOp\"").unwrap();
     Settlement::read(SettlementKind::Message, &row[read]).unwrap().verify().unwrap();
+}
+
+/// Strings that are secrets, nearly secrets, and anything.
+fn any_string() -> impl Strategy<Value = String> {
+    let parts = prop_oneof![
+        Just("sk-abcdefghijklmnopqrstuvwx".to_owned()),
+        Just("password=".to_owned()),
+        Just("AKIA".to_owned()),
+        Just("://u:p@h".to_owned()),
+        Just("-----BEGIN PRIVATE KEY-----".to_owned()),
+        Just("Bearer ".to_owned()),
+        "[\\PC\"\\\\\n]{0,12}",
+        "[A-Za-z0-9._-]{0,30}",
+    ];
+    proptest::collection::vec(parts, 0..5).prop_map(|parts| parts.concat())
+}
+
+fn literal(text: &str) -> String {
+    let mut out = Vec::new();
+    write_string(&mut out, text);
+    String::from_utf8(out).unwrap()
+}
+
+proptest! {
+    // Each builds the rules anew, which takes most of the time.
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    #[test]
+    fn what_was_redacted_is_an_event_still_and_has_nothing_left_to_redact(
+        texts in proptest::collection::vec(any_string(), 1..6),
+        name in any_string(),
+    ) {
+        let strings: Vec<String> = texts.iter().map(|text| literal(text)).collect();
+        let stream = format!(
+            r#"[{{"type":"text-chunks","time0":5,"index":0,"dt":[{}],"texts":[{}]}}]"#,
+            vec!["1"; texts.len() - 1].join(","),
+            strings.join(",")
+        );
+        let data = format!(r#"{{{}:[{}],"turn":1,"step":1,"stream":{stream}}}"#, literal(&name), strings.join(","));
+        for kind in ["x", "assistant/attempt"] {
+            let row = format!(r#"{{"type":"{kind}","seq":1,"time":2,"data":{data}}}"#);
+            let mut redactor = redactor();
+            let once = event(&mut redactor, &row);
+            prop_assert_eq!(&event(&mut redactor, &once), &once);
+            if redactor.found().is_empty() && redactor.streams() == 0 {
+                prop_assert_eq!(once, row);
+            }
+        }
+    }
 }

@@ -122,8 +122,7 @@ impl Peer for Seslog {
     }
 
     fn reader(&self, folder: &Path, id: &str) -> Result<Box<dyn Reader>> {
-        let store = self.store(folder, Sync::Batch);
-        Ok(Box::new(SeslogReader { id: Text::from(id), handle: self.open(folder, id)?, store }))
+        Ok(Box::new(SeslogReader { handle: self.open(folder, id)? }))
     }
 }
 
@@ -158,25 +157,17 @@ impl Writer for SeslogWriter {
 }
 
 struct SeslogReader {
-    store: FileStore,
-    id: Text,
     handle: Arc<FileHandle>,
-}
-
-impl SeslogReader {
-    fn visit(&self, seq: u64, count: u64, each: Each<'_>) -> Result<()> {
-        self.handle.read(seq, count)?.iter().for_each(|event| each(&row_of(&event)));
-        Ok(())
-    }
 }
 
 impl Reader for SeslogReader {
     fn last(&mut self, count: u64, each: Each<'_>) -> Result<()> {
-        let found = self.store.stat(&self.id)?.ok_or("no such session")?;
-        self.visit(found.event_count.ok_or("no count")? - count, count, each)
+        self.handle.read_last(count)?.iter().for_each(|event| each(&row_of(&event)));
+        Ok(())
     }
 
     fn range(&mut self, seq: u64, count: u64, each: Each<'_>) -> Result<()> {
-        self.visit(seq, count, each)
+        self.handle.read(seq, count)?.iter().for_each(|event| each(&row_of(&event)));
+        Ok(())
     }
 }

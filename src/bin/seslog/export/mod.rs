@@ -16,7 +16,7 @@ use seslog::row::Header;
 use seslog::store::layout::printable;
 use seslog::store::{Folder, Snapshot};
 
-pub(crate) use self::destination::Destination;
+pub(crate) use self::destination::{Destination, refused};
 use self::page::Page;
 use self::report::Report;
 use self::source::Source;
@@ -30,7 +30,7 @@ use crate::target::Target;
 /// A ZIP holds the sessions with the sub-sessions that they started, and the same session gives the same bytes from every
 /// encoding. A page is self-contained: the conversation and a timeline of the model's attempts, with a filter, for any browser,
 /// without a network. Older generations are converted on the way; the logs stay as they are. An export is complete or there is
-/// none: FILE appears when all of it is written.
+/// none: FILE appears when all of it is written; what went to stdout counts if the exit status is not 1.
 ///
 /// RULES is `default` for the built-in rules (keys of the usual providers, tokens, private keys, passwords), `regex:PATTERN`, or a
 /// file of patterns, one a line, each with a name before it if wanted (`ticket: ABC-[0-9]+`). What is found stands as
@@ -162,7 +162,7 @@ fn zip(
     report: &mut Report,
 ) -> Result<(), Failure> {
     let to_stdout = destination.is_stdout();
-    let failed = |error| destination::refused(error, to_stdout);
+    let failed = |error| refused(error, to_stdout);
     let mut zip = LogZip::new(&mut *destination);
     for source in sources {
         let folder = if sources.len() == 1 { String::new() } else { zip.folder("", source.id()) };
@@ -170,7 +170,7 @@ fn zip(
         let lines = &mut |line: source::Line<'_>| zip.line(line.text()).map_err(failed);
         report.add(source, source.each_line(redactor.as_deref_mut(), lines)?);
         let Some(home) = source.target().session_folder().filter(|_| !args.alone) else { continue };
-        let home = root_of(root, home);
+        let home = home_of(root, home);
         let sessions = home.as_ref().unwrap_or(root).store().list()?;
         warn_of_unknown(&sessions, report);
         for below in descendants(&sessions, source.id()) {
@@ -186,7 +186,7 @@ fn zip(
 }
 
 /// The root in which a session's folder stands, where it is another one.
-fn root_of(root: &Root, folder: &Folder) -> Option<Root> {
+pub(crate) fn home_of(root: &Root, folder: &Folder) -> Option<Root> {
     let its = folder.path.parent()?.parent()?;
     let real = |path: &std::path::Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
     (folder.is_in_a_project() && real(its) != real(root.path())).then(|| Root::at(its.to_path_buf()))

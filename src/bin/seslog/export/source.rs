@@ -1,5 +1,6 @@
 use std::ops::ControlFlow;
 
+use seslog::Error;
 use seslog::export::Redactor;
 use seslog::json::Text;
 use seslog::row::{Event, Header};
@@ -80,7 +81,16 @@ impl Source {
         sink: &mut dyn FnMut(Line<'_>) -> Result<(), Failure>,
     ) -> Result<Report, Failure> {
         let mut progress = Progress::new(1, self.log.stamp().size, false);
-        if self.is_raw { self.rows(&mut progress, sink) } else { self.events(&mut progress, redactor, sink) }
+        let report = if self.is_raw {
+            self.rows(&mut progress, sink)
+        } else {
+            self.events(&mut progress, redactor, sink)
+        }?;
+        match report.end_error(&self.log) {
+            // What is lost there may have been acknowledged: the export would not be complete.
+            Some(error @ Error::DamagedTail { .. }) => Err(error.into()),
+            _ => Ok(report),
+        }
     }
 
     fn events(
@@ -141,7 +151,7 @@ impl Source {
             return Err(failure);
         }
         match report.require(&self.log) {
-            Err(seslog::Error::FormatUnsupported { path, reason }) => {
+            Err(Error::FormatUnsupported { path, reason }) => {
                 talk::warning(&format!("{}: {reason}; exported as it is", path.display()));
                 Ok(report)
             }

@@ -1,8 +1,8 @@
 //! One session for people: a page for any browser, or Markdown.
 //!
 //! The page carries the log as one JSON object a line: `{"k":"h"}` the header, `{"k":"m"}` a message, `{"k":"a"}` an attempt,
-//! `{"k":"e"}` any other event. `page.js` parses a line when it shows it. No line holds a `<`, so that nothing in a log ends the
-//! element that holds them.
+//! before its message if it has one, `{"k":"e"}` any other event. `page.js` parses a line when it shows it. No line holds a
+//! `<`, so that nothing in a log ends the element that holds them.
 
 mod markdown;
 
@@ -53,10 +53,15 @@ impl<'d> Page<'d> {
             }
             Line::Event { shown, stored } => {
                 let Some(shown) = read(shown) else { return Ok(()) };
-                if let Some(attempt) = self.attempts.event(stored)? {
-                    self.put(attempt_line(&attempt, &shown))?;
+                let kind = shown.event_type().as_plain().and_then(SettlementKind::of_event);
+                if let Some(mut attempt) = self.attempts.event(stored)? {
+                    // Times and counts are no secrets, whatever stood in the stream; words may be.
+                    if shown.line() != stored.line() {
+                        attempt.forget_words();
+                    }
+                    self.put(attempt_line(&attempt, kind, &shown))?;
                 }
-                self.put(event_line(&shown))
+                if kind == Some(SettlementKind::Attempt) { Ok(()) } else { self.put(event_line(&shown)) }
             }
         }
     }
@@ -97,19 +102,22 @@ fn read(line: &[u8]) -> Option<Event<'_>> {
     Event::read(line, Check::Envelope, &LIMITS).ok()
 }
 
-fn attempt_line(attempt: &Attempt, shown: &Event<'_>) -> Object {
+fn attempt_line(attempt: &Attempt, kind: Option<SettlementKind>, shown: &Event<'_>) -> Object {
     let mut object = of_kind("a");
+    // No message came of it: what it said stands nowhere else.
+    let lost = kind.filter(|kind| *kind == SettlementKind::Attempt);
+    if let Some(kind) = lost {
+        object.flag("lost", true);
+        let said = Settlement::read(kind, shown.data()).ok().map(|settled| settled.reader().joined_text());
+        if let Some(Ok(said)) = said
+            && !said.is_empty()
+        {
+            object.text("said", &said);
+        }
+    }
     object.object("attempt", attempt.json());
     let bins: Vec<String> = attempt.bar().counts().iter().map(u64::to_string).collect();
     object.json("bins", &format!("[{}]", bins.join(",")));
-    let kind = shown.event_type().as_plain().and_then(SettlementKind::of_event);
-    let settled = kind.and_then(|kind| Settlement::read(kind, shown.data()).ok());
-    if let Some(settled) = settled.filter(|settled| settled.message.is_none())
-        && let Ok(said) = settled.reader().joined_text()
-        && !said.is_empty()
-    {
-        object.text("said", &said);
-    }
     object
 }
 
@@ -122,7 +130,6 @@ fn event_line(event: &Event<'_>) -> Object {
     object.text("type", &event.event_type().to_text());
     match message {
         Some(message) => message.write(&mut object),
-        None if event.event_type().as_plain().and_then(SettlementKind::of_event).is_some() => {}
         None => {
             let data = event.data();
             let cut = data.floor_char_boundary(EVENT_BYTES_MAX);

@@ -12,7 +12,7 @@
   const parse = (index) => JSON.parse(lines[index]);
   const header = lines.length > 0 && kind(lines[0]) === "h" ? parse(0).header : {};
   // An attempt stands in the chat only if no message came of it.
-  const isLost = (index) => kind(lines[index]) === "a" && kind(lines[index + 1] ?? "") !== "m";
+  const isLost = (index) => lines[index].startsWith('{"k":"a","lost":true');
   const all = { m: [], a: [], e: [] };
   let title = "";
   lines.forEach((line, index) => {
@@ -81,7 +81,8 @@
       at = end ? close.lastIndex + 1 : text.length;
       fence.lastIndex = at;
     }
-    if (at < text.length) box.append(el("div", "text", ...marked(text.slice(at))));
+    const rest = at > 0 ? text.slice(at).replace(/^\n+/, "") : text;
+    if (rest !== "") box.append(el("div", "text", ...marked(rest)));
     return box;
   }
 
@@ -444,6 +445,8 @@
   document.title = $("title").textContent = title || `Session ${id}`;
   $("about").textContent = [title ? id : "", str(header.cwd), when(header.createdAt), `${all.m.length} messages, ${all.a.length} attempts`].filter(Boolean).join(" · ");
   paintTheme();
-  show("chat");
+  // #timeline, or #12 for the event of that number.
+  const place = location.hash.slice(1);
+  show(place === "timeline" ? "timeline" : "chat", /^[0-9]+$/.test(place) ? Number(place) : undefined);
   document.body.dataset.ready = "1";
 })();
