@@ -36,9 +36,12 @@ fn torn(root: &Root) -> (PathBuf, PathBuf) {
     (path.clone(), path.with_file_name(aside))
 }
 
+/// What stands at a place, given the session's folder.
+type Place = fn(&Path) -> PathBuf;
+
 #[test]
 fn a_link_at_the_log_the_lock_or_the_folders_of_a_session_is_never_written_through() {
-    let at: [(&str, fn(&Path) -> PathBuf); 5] = [
+    let at: [(&str, Place); 5] = [
         ("log", |folder| folder.join("session.v2.jsonl.zst")),
         ("older log", |folder| folder.join("session.jsonl")),
         ("lock", |folder| folder.join("session.lock")),
