@@ -13,8 +13,8 @@ use crate::row::{Check, Header};
 
 /// Reads events `[from, to)` into `events`; gives the number of events in the log.
 ///
-/// `total` is what [`count_events`] gives. Begins with the block that holds `from`, found by the encoding's own means (O(log n) trailers in an indexed log), and
-/// goes on to the end of the log, or to `to` where the two ends tell how many events there are.
+/// `total` is what [`count_events`] gives. Begins with the block that holds `from`, found by the encoding's own means (O(log n)
+/// trailers in an indexed log), and goes on to the end of the log, or to `to` where the two ends tell how many events there are.
 ///
 /// # Errors
 /// [`crate::Error::Corruption`] and [`crate::Error::FormatUnsupported`]; damage before `from` is not looked for.
