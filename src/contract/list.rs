@@ -139,11 +139,13 @@ macro_rules! __contract_rules {
                 r136_a_resume_that_was_killed_is_resumed
                 r137_a_session_is_published_when_all_of_its_start_is_stored
                 r137_a_start_that_fails_leaves_nothing
-                r140_an_exported_text_is_the_header_and_what_was_appended
             }
             write_behind {
                 r139_a_failed_checkpoint_keeps_the_model_and_the_tool_from_running
                 r139_after_a_crash_past_a_checkpoint_the_call_is_in_the_log
+            }
+            consumers {
+                r140_an_exported_text_is_the_header_and_what_was_appended
             }
         }
     };
@@ -199,7 +201,6 @@ pub(super) const ELSEWHERE: &[(u32, u32, &str)] = &[
     (133, 133, FILES),
     (135, 135, LIVE),
     (138, 138, LIVE),
-    (140, 140, LIVE),
 ];
 
 #[cfg(test)]
