@@ -149,7 +149,7 @@ async function check() {
       const found = JSON.stringify(events[at])
       if (found !== row) throw new Error(`${header.id}: another row ${at}: ${String(found).slice(0, 200)}`)
     })
-    all.push(...events)
+    for (const event of events) all.push(event)
   }
   await stop()
   print(0, digestOf(all, true))
