@@ -106,6 +106,8 @@ struct Model {
     durable: usize,
     /// Somebody else wrote since the writer did.
     is_foreign: bool,
+    /// The writer appended or flushed. One that did neither answers for nothing that it found, and closing it syncs nothing.
+    has_written: bool,
     backup: Option<Vec<u8>>,
     tag: u32,
 }
@@ -122,6 +124,7 @@ impl Model {
             borders: Vec::new(),
             durable: 0,
             is_foreign: false,
+            has_written: false,
             backup: None,
             tag: 0,
         }
@@ -159,6 +162,7 @@ impl Model {
             assert_eq!(read_all(&handle).unwrap(), self.events);
             self.writer = Some(handle);
             self.is_foreign = false;
+            self.has_written = false;
         }
         Arc::clone(self.writer.as_ref().unwrap())
     }
@@ -176,6 +180,7 @@ impl Model {
         }
         let is_first = before.is_none();
         outcome.unwrap();
+        self.has_written = true;
         self.events.extend(rows);
         self.borders.retain(|&(_, events)| events < self.events.len());
         self.borders.push((self.bytes().unwrap().len(), self.events.len()));
@@ -195,7 +200,7 @@ impl Model {
         if let Some(writer) = self.writer.take() {
             let closed = writer.close();
             assert!(closed.is_ok() || self.is_foreign, "{closed:?}");
-            if closed.is_ok() && !self.is_foreign {
+            if closed.is_ok() && !self.is_foreign && self.has_written {
                 self.durable = self.events.len();
             }
         }
@@ -251,6 +256,7 @@ impl Model {
                 let flushed = handle.flush();
                 assert!(flushed.is_ok() || self.is_foreign, "{flushed:?}");
                 if flushed.is_ok() && !self.is_foreign {
+                    self.has_written = true;
                     self.durable = self.events.len();
                 }
             }
@@ -470,5 +476,24 @@ proptest! {
     #[test]
     fn a_plain_log_is_a_list(steps in steps(), lazy in any::<bool>()) {
         run(Encoding::Plain, if lazy { Durability::OnFlush } else { Durability::Sync }, &steps);
+    }
+}
+
+// A host was killed before it flushed; another one opened the session, was refused an append, and closed it. Closing a handle
+// that wrote nothing changes nothing (rule 98), so it makes nothing durable either: the model once took it for a flush.
+#[test]
+fn closing_a_handle_that_wrote_nothing_promises_nothing() {
+    for encoding in Encoding::ALL {
+        let mut model = Model::new(encoding, Durability::OnFlush);
+        for step in [
+            Step::Append { events: 1, noise: 0 },
+            Step::Append { events: 1, noise: 49 },
+            Step::Kill,
+            Step::AppendOutOfOrder,
+            Step::Close,
+            Step::PowerLoss { seed: 4_373_956_921_030_657_772 },
+        ] {
+            model.step(&step);
+        }
     }
 }
