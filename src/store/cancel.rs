@@ -4,6 +4,7 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
+use super::seam::SessionHandle;
 use crate::error::{Error, Result};
 
 /// Why a call was cancelled: the caller's own value, handed back unchanged.
@@ -54,6 +55,26 @@ impl Cancel {
     /// [`Error::Cancelled`] with the caller's own reason.
     pub fn check(&self) -> Result<()> {
         self.reason().map_or(Ok(()), |reason| Err(Error::Cancelled { reason: Arc::clone(reason) }))
+    }
+
+    /// Does `look`, which changes nothing, unless the token is cancelled before; what it found is dropped if it is meanwhile.
+    pub(super) fn unless<T>(&self, look: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.check()?;
+        let found = look()?;
+        self.check()?;
+        Ok(found)
+    }
+
+    /// The handle that an open gave, unless the token was cancelled meanwhile: opening is one step that is not broken off, and
+    /// what it claimed is given back before the caller hears of it.
+    pub(super) fn keep<H: SessionHandle>(&self, handle: Arc<H>) -> Result<Arc<H>> {
+        match self.check() {
+            Ok(()) => Ok(handle),
+            Err(cancelled) => match handle.close() {
+                Ok(()) => Err(cancelled),
+                Err(error) => Err(Error::Aggregate(vec![cancelled, error])),
+            },
+        }
     }
 }
 

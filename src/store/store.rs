@@ -370,29 +370,15 @@ impl SessionPersistence for FileStore {
 
     fn open(&self, id: &Text, access: SessionAccess, cancel: &Cancel) -> Result<Arc<dyn SessionHandle>> {
         cancel.check()?;
-        let handle = Self::open(self, id, access)?;
-        // Opening is one step that is not broken off; what it claimed is given back before the caller hears of it.
-        if let Err(cancelled) = cancel.check() {
-            return match handle.close() {
-                Ok(()) => Err(cancelled),
-                Err(error) => Err(Error::Aggregate(vec![cancelled, error])),
-            };
-        }
-        Ok(handle)
+        Ok(cancel.keep(Self::open(self, id, access)?)?)
     }
 
     fn stat(&self, id: &Text, cancel: &Cancel) -> Result<Option<Snapshot>> {
-        cancel.check()?;
-        let snapshot = Self::stat(self, id)?;
-        cancel.check()?;
-        Ok(snapshot)
+        cancel.unless(|| Self::stat(self, id))
     }
 
     fn list(&self, cancel: &Cancel) -> Result<Vec<Snapshot>> {
-        cancel.check()?;
-        let snapshots = Self::list(self)?;
-        cancel.check()?;
-        Ok(snapshots)
+        cancel.unless(|| Self::list(self))
     }
 
     fn flush(&self) -> Result<()> {

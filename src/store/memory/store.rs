@@ -289,29 +289,15 @@ impl SessionPersistence for MemoryStore {
 
     fn open(&self, id: &Text, access: SessionAccess, cancel: &Cancel) -> Result<Arc<dyn SessionHandle>> {
         cancel.check()?;
-        let handle = self.open_unless(id, access, cancel)?;
-        // What was claimed is given back before the caller hears of it.
-        if let Err(cancelled) = cancel.check() {
-            return match handle.close() {
-                Ok(()) => Err(cancelled),
-                Err(error) => Err(Error::Aggregate(vec![cancelled, error])),
-            };
-        }
-        Ok(handle)
+        Ok(cancel.keep(self.open_unless(id, access, cancel)?)?)
     }
 
     fn stat(&self, id: &Text, cancel: &Cancel) -> Result<Option<Snapshot>> {
-        cancel.check()?;
-        let snapshot = Self::stat(self, id)?;
-        cancel.check()?;
-        Ok(snapshot)
+        cancel.unless(|| Self::stat(self, id))
     }
 
     fn list(&self, cancel: &Cancel) -> Result<Vec<Snapshot>> {
-        cancel.check()?;
-        let snapshots = Self::list(self)?;
-        cancel.check()?;
-        Ok(snapshots)
+        cancel.unless(|| Self::list(self))
     }
 
     fn flush(&self) -> Result<()> {
