@@ -12,7 +12,7 @@ use super::layout::{printable, session_path};
 use super::lock::locked;
 use super::log_file::{LogFile, ReadMode};
 use super::publish::{Draft, create_dirs};
-use super::scan::{Report, ScanOptions, Verdict, scan};
+use super::scan::{Report, ScanOptions, scan};
 use super::snapshot::header_error;
 use crate::container::disk::{Disk, FileKind};
 use crate::container::{LEVEL_DEFAULT, create, holds_zero_sector};
@@ -57,14 +57,17 @@ pub fn rehome(
         let what = "a link to a session's folder is not followed; name the folder itself".to_owned();
         return Err(Error::Layout { path: folder.to_path_buf(), what });
     }
+    // Looked at before the lock is taken: what is refused by its headers or its place gets no lock file.
     let plan = Plan::of(disk, root, folder, cwd)?;
     if dry_run {
+        plan.check()?;
         return Ok(plan.rehomed());
     }
     locked(&**disk, folder, || {
         // Looked at again under the lock: a successor may have been published since.
         let plan = Plan::of(disk, root, folder, cwd)?;
-        plan.rewritten.iter().try_for_each(|log| log.write(disk))?;
+        let reports = plan.check()?;
+        plan.rewritten.iter().zip(&reports).try_for_each(|(log, report)| log.write(disk, report))?;
         plan.move_folder(&**disk)?;
         Ok(plan.rehomed())
     })
@@ -81,7 +84,6 @@ struct Plan {
 /// A log whose header is to be written anew.
 struct Rewrite {
     log: LogFile,
-    report: Report,
     /// The new header line with its newline.
     line: Vec<u8>,
     header: Header,
@@ -89,18 +91,17 @@ struct Rewrite {
 
 impl Plan {
     fn of(disk: &Arc<dyn Disk>, root: &Path, path: &Path, cwd: &Text) -> Result<Self> {
-        let shown = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let not_found = || Error::NotFound { id: shown.clone() };
-        let folder = Folder::read(&**disk, path)?.ok_or_else(not_found)?;
-        let newest = folder.current()?.ok_or_else(not_found)?;
+        let folder = Folder::read(&**disk, path)?.ok_or_else(|| not_found(path))?;
+        // Two of the newest generation are refused.
+        folder.current()?;
         let (mut rewritten, mut id) = (Vec::new(), None);
         for name in &folder.logs {
             let log = LogFile::open(disk, &path.join(&name.name), Limits::DEFAULT, ReadMode::Read)?;
-            let (rewrite, header) = Rewrite::of(log, cwd, name == newest)?;
+            let (rewrite, header) = Rewrite::of(log, cwd)?;
             rewritten.extend(rewrite);
             id = Some(header.id().clone());
         }
-        let id = id.ok_or_else(not_found)?;
+        let id = id.ok_or_else(|| not_found(path))?;
         let to = session_path(root, Some(cwd), &id).ok_or_else(|| Error::InvalidArgument {
             what: "no folder can be named after an empty working directory".to_owned(),
         })?;
@@ -114,6 +115,11 @@ impl Plan {
         Ok(Self { from: path.to_path_buf(), to, rewritten })
     }
 
+    /// Reads all logs that are to be rewritten from end to end.
+    fn check(&self) -> Result<Vec<Report>> {
+        self.rewritten.iter().map(Rewrite::check).collect()
+    }
+
     fn rehomed(&self) -> Rehomed {
         let rewritten = self.rewritten.len() as u64;
         Rehomed { from: self.from.clone(), to: self.to.clone(), rewritten }
@@ -125,8 +131,7 @@ impl Plan {
         }
         let sync = |dir: &Path| disk.sync_dir(dir).map_err(Error::io(dir, "syncing"));
         let parents = self.to.parent().zip(self.from.parent());
-        let (project, left) =
-            parents.ok_or_else(|| Error::NotFound { id: self.from.display().to_string() })?;
+        let (project, left) = parents.ok_or_else(|| not_found(&self.from))?;
         if disk.stamp(project).map_err(Error::io(project, "looking at"))?.is_none() {
             create_dirs(disk, project)?;
         }
@@ -141,7 +146,7 @@ impl Plan {
 
 impl Rewrite {
     /// The rewriting of `log`, unless its header names `cwd` already; and the header as it is.
-    fn of(log: LogFile, cwd: &Text, is_newest: bool) -> Result<(Option<Self>, Header)> {
+    fn of(log: LogFile, cwd: &Text) -> Result<(Option<Self>, Header)> {
         let old = log.header_line()?;
         let header = Header::parse(&old, log.limits()).map_err(|fault| header_error(log.path(), fault))?;
         log.check_name(header.generation())?;
@@ -153,18 +158,19 @@ impl Rewrite {
         let (changed, line) = changed.map_err(|fault| Error::InvalidArgument {
             what: format!("no header can name that directory: {fault}"),
         })?;
-        let report = scan(&log, ScanOptions::STRICT, &mut |_| Ok(ControlFlow::Continue(())))?;
-        report.require(&log)?;
-        // What proves a torn end depends on where it stands in the file.
-        if is_newest || report.verdict != Verdict::Sound {
-            report.end_error(&log).map_or(Ok(()), Err)?;
-        }
         let line = [&line[..], b"\n"].concat();
-        Ok((Some(Self { log, report, line, header: changed }), header))
+        Ok((Some(Self { log, line, header: changed }), header))
+    }
+
+    /// Reads the log as it is. It must be sound: what proves a torn end depends on where it stands in the file.
+    fn check(&self) -> Result<Report> {
+        let report = scan(&self.log, ScanOptions::STRICT, &mut |_| Ok(ControlFlow::Continue(())))?;
+        report.require(&self.log)?;
+        report.end_error(&self.log).map_or(Ok(report), Err)
     }
 
     /// Writes the log with its new header beside the old one, compares both, and puts it in its place.
-    fn write(&self, disk: &Arc<dyn Disk>) -> Result<()> {
+    fn write(&self, disk: &Arc<dyn Disk>, report: &Report) -> Result<()> {
         let path = self.log.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let folder = path.parent().unwrap_or(Path::new("."));
@@ -190,17 +196,24 @@ impl Rewrite {
             draft.write(&bytes)?;
             at = at.saturating_add(bytes.len() as u64);
         }
-        self.compare(disk, draft.temporary(), head.len() as u64, old_end..size)?;
+        self.compare(disk, draft.temporary(), head.len() as u64, old_end..size, report)?;
         draft.replace(self.log.stamp()).map(drop)
     }
 
     /// Reads what was written from disk: a log of as many events with the new header, and otherwise the old bytes.
-    fn compare(&self, disk: &Arc<dyn Disk>, path: &Path, new_end: u64, rest: Range<u64>) -> Result<()> {
+    fn compare(
+        &self,
+        disk: &Arc<dyn Disk>,
+        path: &Path,
+        new_end: u64,
+        rest: Range<u64>,
+        old: &Report,
+    ) -> Result<()> {
         let written = LogFile::open(disk, path, *self.log.limits(), ReadMode::Read)?;
         let report = scan(&written, ScanOptions::STRICT, &mut |_| Ok(ControlFlow::Continue(())))?;
         let shift = |at: u64| at.saturating_sub(rest.start).saturating_add(new_end);
-        let mut is_same = report.verdict == self.report.verdict
-            && report.events == self.report.events
+        let mut is_same = report.verdict == old.verdict
+            && report.events == old.events
             && written.stamp().size == shift(rest.end)
             && written.header_line().is_ok_and(|line| [&line[..], b"\n"].concat() == self.line);
         for piece in pieces(rest.clone(), new_end) {
@@ -229,6 +242,10 @@ fn with_cwd(line: &[u8], header: &Header, cwd: &Text) -> std::result::Result<Vec
     write_text(&mut out, cwd);
     out.extend_from_slice(line.get(range.end..).unwrap_or_default());
     Ok(out)
+}
+
+fn not_found(folder: &Path) -> Error {
+    Error::NotFound { id: folder.file_name().unwrap_or_default().to_string_lossy().into_owned() }
 }
 
 /// Bytes that are copied at once.
