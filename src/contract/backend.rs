@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::json::Text;
 use crate::session::Admission;
+pub use crate::store::memory::Step;
 use crate::store::{Durability, SessionPersistence};
 
 /// A kind of storage, of which the suite makes fresh ones: each rule begins with one of its own.
@@ -195,30 +196,6 @@ pub enum Tear {
     LastRecord(u32),
     /// Behind its first complete records, which are served from then on: at least one event, and not all.
     Between,
-}
-
-/// A step that can fail or be met in the middle.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Step {
-    /// Handing the rows of an append over to a session that is stored.
-    Write,
-    /// Making an append or a flush durable, for a session that is stored.
-    Sync,
-    /// Making a new session appear with its first batch, or with nothing at a flush.
-    Publish,
-    /// Taking a torn end off before an append.
-    Repair,
-    /// Taking a session for writing, against other instances.
-    Lock,
-    /// Giving it back.
-    Unlock,
-    /// Looking at one stored session for `stat` or `list`.
-    Look,
-    /// Reading rows of a stored session.
-    Read,
-    /// Finding out which sessions are stored, for `list`.
-    List,
 }
 
 /// What a hook gives, if the storage offers it.

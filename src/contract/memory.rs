@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::backend::{Backend, Crash, NotOffered, Offered, Settings, Step, Storage, Tear};
 use crate::json::Text;
 use crate::store::SessionPersistence;
-use crate::store::memory::{self, MemoryOptions, MemoryStorage, MemoryStore, RawLog};
+use crate::store::memory::{MemoryOptions, MemoryStorage, MemoryStore, RawLog};
 
 /// [`MemoryStore`] over a [`MemoryStorage`].
 #[derive(Clone, Copy, Debug, Default)]
@@ -88,12 +88,12 @@ impl Storage for MemoryStorage {
     }
 
     fn fail_next(&self, step: Step) -> Offered<()> {
-        Self::fail_next(self, of(step), io::Error::other("a test made it fail"));
+        Self::fail_next(self, step, io::Error::other("a test made it fail"));
         Ok(())
     }
 
     fn before_next(&self, step: Step, action: Box<dyn FnOnce() + Send>) -> Offered<()> {
-        Self::before_next(self, of(step), action);
+        Self::before_next(self, step, action);
         Ok(())
     }
 
@@ -103,19 +103,5 @@ impl Storage for MemoryStorage {
 
     fn parses(&self) -> Offered<u64> {
         Ok(self.full_log_reads())
-    }
-}
-
-const fn of(step: Step) -> memory::Step {
-    match step {
-        Step::Write => memory::Step::Write,
-        Step::Sync => memory::Step::Sync,
-        Step::Publish => memory::Step::Publish,
-        Step::Repair => memory::Step::Repair,
-        Step::Lock => memory::Step::Lock,
-        Step::Unlock => memory::Step::Unlock,
-        Step::Look => memory::Step::Look,
-        Step::Read => memory::Step::Read,
-        Step::List => memory::Step::List,
     }
 }

@@ -1,6 +1,6 @@
 //! Steps that a test makes fail, or steps into.
 
-/// A step of a storage in memory that can fail, or be met in the middle.
+/// A step of a storage that can fail, or be met in the middle: of one in memory, and of any under the contract's rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 #[cfg_attr(not(feature = "fault"), expect(unreachable_pub, reason = "only the hooks show it to the outside"))]
@@ -9,7 +9,7 @@ pub enum Step {
     Write,
     /// Making an append or a flush durable, for a session that is stored.
     Sync,
-    /// Making a new session appear, or the converted successor of an older log.
+    /// Making a new session appear with its first batch or with nothing at a flush, or the converted successor of an older log.
     Publish,
     /// Taking a torn end off before an append.
     Repair,
