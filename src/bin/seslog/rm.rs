@@ -70,9 +70,8 @@ pub(crate) struct Family {
 impl Family {
     /// The families among `sessions`.
     pub(crate) fn of(sessions: &[Snapshot]) -> Self {
-        let header = |session: &'_ Snapshot| session.header.clone();
-        let by_id: BTreeMap<Text, PathBuf> =
-            sessions.iter().filter_map(|one| Some((header(one)?.id().clone(), folder_of(one)))).collect();
+        let by_id: BTreeMap<&Text, PathBuf> =
+            sessions.iter().filter_map(|one| Some((one.header.as_ref()?.id(), folder_of(one)))).collect();
         let mut family = Self { children: BTreeMap::new(), parent: BTreeMap::new() };
         for session in sessions {
             let Some(header) = session.header.as_ref().filter(|header| header.is_origin_subagent()) else {

@@ -80,13 +80,14 @@ pub(crate) fn run(root: &Root, args: &Args) -> Done {
     }
     let (logs, refused) = logs_in(root.disk(), &places)?;
     let total = logs.iter().map(|(_, size)| size).sum();
-    let progress = Progress::new(logs.len() as u64, total, Out::new().is_terminal());
+    let out = Out::new();
+    let progress = Progress::new(logs.len() as u64, total, out.is_terminal());
     let search = Search {
         disk: root.disk(),
         args,
         pattern,
         types,
-        screen: Mutex::new(Screen { out: Out::new(), progress }),
+        screen: Mutex::new(Screen { out, progress }),
         queue: Mutex::new(logs.into()),
         stop: AtomicBool::new(false),
         marred: AtomicU64::new(refused),
