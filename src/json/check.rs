@@ -1,3 +1,4 @@
+use super::compact::is_surely_compact;
 use super::error::{SyntaxError, SyntaxErrorKind};
 
 /// Succeeds when `text` is exactly one JSON value, with white space around it or not.
@@ -10,7 +11,7 @@ use super::error::{SyntaxError, SyntaxErrorKind};
 ///
 /// Spec: RFC 8259 section 2; ECMA-262 "JSON.parse".
 pub fn check(text: &[u8], depth_max: u32) -> Result<(), SyntaxError> {
-    scan(utf8(text)?.as_bytes(), depth_max, &mut Ignore)
+    check_str(utf8(text)?, depth_max)
 }
 
 /// [`check`] of a text that is known to be UTF-8, which is then not checked again.
@@ -18,7 +19,32 @@ pub fn check(text: &[u8], depth_max: u32) -> Result<(), SyntaxError> {
 /// # Errors
 /// The first [`SyntaxError`] in the text.
 pub fn check_str(text: &str, depth_max: u32) -> Result<(), SyntaxError> {
+    if text.len() >= COMPACT_MIN && is_surely_compact(text.as_bytes(), depth_max) {
+        return Ok(());
+    }
+    check_singly(text, depth_max)
+}
+
+/// Shorter texts are checked sooner byte by byte than in blocks.
+const COMPACT_MIN: usize = 48;
+
+/// [`check_str`] without a look at blocks.
+pub(super) fn check_singly(text: &str, depth_max: u32) -> Result<(), SyntaxError> {
     scan(text.as_bytes(), depth_max, &mut Ignore)
+}
+
+/// Length of the number or the literal name that `text` begins with, if it does.
+pub(super) fn scalar_len(text: &[u8]) -> Option<usize> {
+    let mut cursor = Cursor { text, at: 0 };
+    match *text.first()? {
+        b'-' | b'0'..=b'9' => cursor.number(),
+        b't' => cursor.word(b"true", &mut Ignore),
+        b'f' => cursor.word(b"false", &mut Ignore),
+        b'n' => cursor.word(b"null", &mut Ignore),
+        _ => return None,
+    }
+    .ok()?;
+    Some(cursor.at)
 }
 
 /// `text` as a string slice, or the place of its first ill-formed sequence.

@@ -9,8 +9,10 @@
 
 mod canonical;
 mod check;
+mod compact;
 mod equal;
 mod error;
+pub(crate) mod masks;
 mod node;
 mod number;
 mod string;

@@ -1,9 +1,9 @@
 //! The two arrays of a run in the spelling that writers use, checked and indexed 64 bytes at a time.
 
-use super::masks::{BLOCK, Block, Strings, below_first};
 use super::record::{Member, Table};
 use super::scan::integer;
 use crate::json::SAFE_INTEGER_MAX;
+use crate::json::masks::{BLOCK, Block, Strings, below_first};
 
 /// Reads the gaps of a run from `at` on, giving the table one member for the first fragment and one more for each gap.
 /// The end of the closing bracket, and where the run's gaps are among the wide ones, if they are there.

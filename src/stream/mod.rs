@@ -32,7 +32,6 @@ mod fault;
 mod fragment;
 mod general;
 mod lazy;
-mod masks;
 mod open;
 mod read;
 mod record;

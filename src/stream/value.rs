@@ -4,7 +4,7 @@
 //! brackets and quotes alone. On text that is not JSON they return something or nothing, and never panic.
 
 use super::fragment::Fragment;
-use super::masks::{BLOCK, Block, Strings};
+use crate::json::masks::{BLOCK, Block, Strings};
 
 /// The members of the object that `json` is, as written: repeated names repeat, and the last of them counts.
 pub(super) struct Members<'a> {

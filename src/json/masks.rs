@@ -6,16 +6,16 @@
 use wide::u8x16;
 
 /// Bytes that one mask describes.
-pub(super) const BLOCK: usize = 64;
+pub(crate) const BLOCK: usize = 64;
 
 /// 64 bytes of a text, classified on demand.
 #[derive(Clone, Copy)]
-pub(super) struct Block([u8x16; 4]);
+pub(crate) struct Block([u8x16; 4]);
 
 impl Block {
     /// The bytes of `text` from `at` on; `pad` stands for those after its end.
     #[inline]
-    pub(super) fn load(text: &[u8], at: usize, pad: u8) -> Self {
+    pub(crate) fn load(text: &[u8], at: usize, pad: u8) -> Self {
         let rest = text.get(at..).unwrap_or_default();
         match rest.first_chunk::<BLOCK>() {
             Some(bytes) => Self::new(bytes),
@@ -25,7 +25,7 @@ impl Block {
 
     /// 64 times `byte`.
     #[inline]
-    pub(super) fn splat(byte: u8) -> Self {
+    pub(crate) fn splat(byte: u8) -> Self {
         Self([u8x16::splat(byte); 4])
     }
 
@@ -50,21 +50,36 @@ impl Block {
 
     /// Which bytes are `byte`.
     #[inline]
-    pub(super) fn eq(self, byte: u8) -> u64 {
+    pub(crate) fn eq(self, byte: u8) -> u64 {
         let byte = u8x16::splat(byte);
         self.mask(|lane| lane.simd_eq(byte))
     }
 
+    /// Which bytes are `byte` when bit 5 of them is set.
+    #[inline]
+    pub(crate) fn eq_with_bit_5(self, byte: u8) -> u64 {
+        let (byte, bit) = (u8x16::splat(byte), u8x16::splat(0x20));
+        self.mask(|lane| (lane | bit).simd_eq(byte))
+    }
+
     /// Which bytes are at most `byte`.
     #[inline]
-    pub(super) fn at_most(self, byte: u8) -> u64 {
+    pub(crate) fn at_most(self, byte: u8) -> u64 {
         let byte = u8x16::splat(byte);
         self.mask(|lane| lane.min(byte).simd_eq(lane))
     }
 
+    /// Whether one of the bytes is at most `byte`.
+    #[inline]
+    pub(crate) fn has_at_most(self, byte: u8) -> bool {
+        let [a, b, c, d] = self.0;
+        let least = a.min(b).min(c.min(d));
+        least.min(u8x16::splat(byte)).simd_eq(least).to_bitmask() != 0
+    }
+
     /// The bytes at the same places of both blocks, the smaller ones.
     #[inline]
-    pub(super) fn min(self, other: Self) -> Self {
+    pub(crate) fn min(self, other: Self) -> Self {
         let [a, b, c, d] = self.0;
         let [e, f, g, h] = other.0;
         Self([a.min(e), b.min(f), c.min(g), d.min(h)])
@@ -72,7 +87,7 @@ impl Block {
 
     /// Which bytes are decimal digits.
     #[inline]
-    pub(super) fn digits(self) -> u64 {
+    pub(crate) fn digits(self) -> u64 {
         self.values().at_most(9)
     }
 
@@ -88,7 +103,7 @@ impl Block {
     /// numbers of one or two digits that follow something other than a digit. One byte more stands for no number.
     #[inline]
     #[expect(clippy::arithmetic_side_effects, reason = "lanes wrap")]
-    pub(super) fn two_digit_numbers(self, tens: Self) -> [u8; BLOCK + 1] {
+    pub(crate) fn two_digit_numbers(self, tens: Self) -> [u8; BLOCK + 1] {
         let nine = u8x16::splat(9);
         let mut numbers = [0; BLOCK + 1];
         let lanes = self.values().0.into_iter().zip(tens.values().0);
@@ -110,7 +125,7 @@ impl Block {
 
 /// Bit `i` is the parity of the bits up to and including `i`.
 #[inline]
-pub(super) fn prefix_xor(mut bits: u64) -> u64 {
+pub(crate) fn prefix_xor(mut bits: u64) -> u64 {
     for shift in [1, 2, 4, 8, 16, 32] {
         bits ^= bits << shift;
     }
@@ -119,13 +134,13 @@ pub(super) fn prefix_xor(mut bits: u64) -> u64 {
 
 /// All bits below the lowest set bit of `bits`; all of them when none is set.
 #[inline]
-pub(super) fn below_first(bits: u64) -> u64 {
+pub(crate) fn below_first(bits: u64) -> u64 {
     !bits & bits.wrapping_sub(1)
 }
 
 /// Tells the quotes that delimit strings from those inside, block after block of one text.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Strings {
+pub(crate) struct Strings {
     /// 1 when the next block's first byte is escaped.
     escape: u64,
     /// All ones when the next block begins inside a string.
@@ -134,18 +149,18 @@ pub(super) struct Strings {
 
 /// What [`Strings`] finds in a block.
 #[derive(Clone, Copy)]
-pub(super) struct Split {
+pub(crate) struct Split {
     /// Bytes of strings, opening quotes included, closing quotes not.
-    pub(super) inside: u64,
+    pub(crate) inside: u64,
     /// Closing quotes.
-    pub(super) close: u64,
+    pub(crate) close: u64,
     /// Bytes that a backslash escapes.
-    pub(super) escaped: u64,
+    pub(crate) escaped: u64,
 }
 
 impl Strings {
     #[inline]
-    pub(super) fn next(&mut self, quote: u64, backslash: u64) -> Split {
+    pub(crate) fn next(&mut self, quote: u64, backslash: u64) -> Split {
         let escaped = self.escaped(backslash);
         let quote = quote & !escaped;
         let inside = prefix_xor(quote) ^ self.inside;
@@ -197,8 +212,10 @@ mod tests {
             padded.resize(padded.len().max(BLOCK), b'x');
             let block = Block::load(&bytes, at, b'x');
             prop_assert_eq!(block.eq(b'"'), bits(&padded[..BLOCK], |byte| byte == b'"'));
+            prop_assert_eq!(block.eq_with_bit_5(b'{'), bits(&padded[..BLOCK], |byte| byte == b'{' || byte == b'['));
             prop_assert_eq!(block.digits(), bits(&padded[..BLOCK], |byte| byte.is_ascii_digit()));
             prop_assert_eq!(block.at_most(0x1f), bits(&padded[..BLOCK], |byte| byte < 0x20));
+            prop_assert_eq!(block.has_at_most(9), padded[..BLOCK].iter().any(|byte| *byte <= 9));
         }
 
         #[test]
