@@ -1,5 +1,6 @@
 use super::compact::is_surely_compact;
 use super::error::{SyntaxError, SyntaxErrorKind};
+use super::masks::{Block, LANE, Lane};
 
 /// Succeeds when `text` is exactly one JSON value, with white space around it or not.
 ///
@@ -350,45 +351,46 @@ impl Cursor<'_> {
 /// Bytes before the first quote, backslash or control character of `text`, or all of it.
 #[inline]
 pub(crate) fn plain_len(text: &[u8]) -> usize {
-    // Most strings are names and short words, for which the wide loop would cost more than it saves.
-    match plain_len_narrow(text, 2) {
-        (len, true) => len,
-        (len, false) => plain_len_wide(text, len),
+    // Most strings are names and short words, which end in the first lane.
+    let Some(first) = text.first_chunk() else { return plain_len_short(text) };
+    match Lane::new(first).stops() {
+        0 => plain_len_long(text),
+        stops => stops.trailing_zeros() as usize,
     }
 }
 
-/// Looks at eight bytes at a time, `words_max` times at most. Returns how many are plain, and whether the next is not
-/// or does not exist.
-#[inline]
-fn plain_len_narrow(text: &[u8], words_max: usize) -> (usize, bool) {
+/// `plain_len` of a text whose first lane is plain.
+#[inline(never)]
+fn plain_len_long(text: &[u8]) -> usize {
+    let mut rest = text.get(LANE..).unwrap_or_default();
+    let before = |rest: &[u8]| text.len().wrapping_sub(rest.len()); // `rest` is a part of `text`
+    while let Some((block, after)) = rest.split_first_chunk() {
+        match Block::new(block).stops() {
+            0 => rest = after,
+            stops => return before(rest).wrapping_add(stops.trailing_zeros() as usize),
+        }
+    }
+    while let Some((lane, after)) = rest.split_first_chunk() {
+        match Lane::new(lane).stops() {
+            0 => rest = after,
+            stops => return before(rest).wrapping_add(stops.trailing_zeros() as usize),
+        }
+    }
+    before(rest).wrapping_add(plain_len_short(rest))
+}
+
+/// `plain_len` of less than a lane.
+fn plain_len_short(text: &[u8]) -> usize {
     let mut rest = text;
-    for _ in 0..words_max {
-        let before = text.len().wrapping_sub(rest.len()); // `rest` is a part of `text`
-        let Some((word, after)) = rest.split_first_chunk() else {
-            let tail = rest.iter().take_while(|byte| is_plain(**byte)).count();
-            return (before.wrapping_add(tail), true);
-        };
+    if let Some((word, after)) = rest.split_first_chunk() {
         let stops = stops(u64::from_le_bytes(*word));
         if stops != 0 {
-            return (before.wrapping_add((stops.trailing_zeros() / 8) as usize), true);
+            return (stops.trailing_zeros() / 8) as usize;
         }
         rest = after;
     }
-    (text.len().wrapping_sub(rest.len()), false)
-}
-
-/// `plain_len` of a text whose first `len` bytes are plain.
-#[inline(never)]
-fn plain_len_wide(text: &[u8], len: usize) -> usize {
-    let mut rest = text.get(len..).unwrap_or_default();
-    // The compiler turns this fold into vector comparisons.
-    while let Some((chunk, after)) = rest.split_first_chunk::<32>()
-        && chunk.iter().fold(true, |plain, byte| plain & is_plain(*byte))
-    {
-        rest = after;
-    }
-    let before = text.len().wrapping_sub(rest.len());
-    before.wrapping_add(plain_len_narrow(rest, usize::MAX).0)
+    let tail = rest.iter().take_while(|byte| is_plain(**byte)).count();
+    text.len().wrapping_sub(rest.len()).wrapping_add(tail)
 }
 
 #[inline]
@@ -645,7 +647,7 @@ mod tests {
 
     #[test]
     fn plain_len_stops_at_each_special_byte_in_each_place() {
-        for len in 0..40 {
+        for len in (0..40).chain([63, 79, 80, 81, 96, 150]) {
             let plain = vec![b'~'; len];
             assert_eq!(plain_len(&plain), len);
             for at in 0..len {

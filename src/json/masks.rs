@@ -8,6 +8,33 @@ use wide::u8x16;
 /// Bytes that one mask describes.
 pub(crate) const BLOCK: usize = 64;
 
+/// Bytes of a lane, of which a block has four.
+pub(crate) const LANE: usize = 16;
+
+/// 16 bytes of a text.
+#[derive(Clone, Copy)]
+pub(crate) struct Lane(u8x16);
+
+impl Lane {
+    #[inline]
+    pub(crate) fn new(bytes: &[u8; LANE]) -> Self {
+        Self(u8x16::new(*bytes))
+    }
+
+    /// Which bytes end a plain run of a string: quotes, backslashes and control characters.
+    #[inline]
+    pub(crate) fn stops(self) -> u32 {
+        self.are_stops().to_bitmask()
+    }
+
+    #[inline]
+    fn are_stops(self) -> u8x16 {
+        let (quote, backslash, control) = (u8x16::splat(b'"'), u8x16::splat(b'\\'), u8x16::splat(0x1f));
+        let Self(lane) = self;
+        lane.simd_eq(quote) | lane.simd_eq(backslash) | lane.min(control).simd_eq(lane)
+    }
+}
+
 /// 64 bytes of a text, classified on demand.
 #[derive(Clone, Copy)]
 pub(crate) struct Block([u8x16; 4]);
@@ -39,7 +66,7 @@ impl Block {
     }
 
     #[inline]
-    fn new(bytes: &[u8; BLOCK]) -> Self {
+    pub(crate) fn new(bytes: &[u8; BLOCK]) -> Self {
         let lane = |from: usize| {
             u8x16::new(
                 *bytes.get(from..).and_then(<[u8]>::first_chunk).expect("four lanes of 16 in 64 bytes"),
@@ -67,6 +94,16 @@ impl Block {
     pub(crate) fn at_most(self, byte: u8) -> u64 {
         let byte = u8x16::splat(byte);
         self.mask(|lane| lane.min(byte).simd_eq(lane))
+    }
+
+    /// Which bytes end a plain run of a string, as [`Lane::stops`].
+    #[inline]
+    pub(crate) fn stops(self) -> u64 {
+        let [a, b, c, d] = self.0.map(|lane| Lane(lane).are_stops());
+        match (a | b | c | d).to_bitmask() {
+            0 => 0,
+            _ => Self([a, b, c, d]).mask(|lane| lane),
+        }
     }
 
     /// Whether one of the bytes is at most `byte`.
