@@ -51,6 +51,43 @@ fn each_sync_of_the_protocol_is_a_sync_of_the_kernel() {
 }
 
 #[test]
+fn an_export_and_an_archive_are_durable_before_they_have_their_names_and_so_are_the_names() {
+    if !has_program("strace") {
+        return common::skip("there is no strace here");
+    }
+    let root = Root::new();
+    root.session("s", "indexed", 3);
+    let folder = root.scratch().join("out");
+    fs::create_dir(&folder).unwrap();
+    for (verb, name) in [("export", "s.zip"), ("export", "s.html"), ("archive", "s.archive")] {
+        let file = folder.join(name);
+        let args = [verb, "s", "-o", file.to_str().unwrap()];
+        for error in ["EIO", "ENOSPC"] {
+            let inject = format!("inject=fsync:error={error}:when=1+");
+            let Some((code, _, trace)) = traced(&root, &["-e", "trace=fsync", "-e", &inject], &args, "")
+            else {
+                return;
+            };
+            assert!(trace.contains("(INJECTED)"), "{trace}");
+            assert_eq!(code, 1, "{verb} {name} {error}");
+            assert_eq!(fs::read_dir(&folder).unwrap().count(), 0, "{verb} {name} {error}: nothing is left");
+        }
+        let only = ["-e", "trace=fsync,link,linkat,rename,renameat,renameat2"];
+        let (code, _, trace) = traced(&root, &only, &args, "").expect("it could trace before");
+        assert_eq!(code, 0, "{trace}");
+        let lines: Vec<&str> = trace.lines().filter(|line| line.contains("/out")).collect();
+        let at = |what: &dyn Fn(&str) -> bool| {
+            lines.iter().position(|line| what(line)).unwrap_or_else(|| panic!("{trace}"))
+        };
+        let written = at(&|line| line.contains(" fsync(") && !line.contains("/out>)"));
+        let named = at(&|line| line.contains(" link") || line.contains(" rename"));
+        let kept = at(&|line| line.contains(" fsync(") && line.contains("/out>)"));
+        assert!(written < named && named < kept, "{trace}");
+        fs::remove_file(&file).unwrap();
+    }
+}
+
+#[test]
 fn a_kernel_that_fails_a_sync_is_believed_and_nothing_is_acknowledged() {
     if !has_program("strace") {
         return common::skip("there is no strace here");
