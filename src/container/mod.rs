@@ -22,6 +22,7 @@ pub(crate) mod raw;
 mod read;
 mod resume;
 mod seek;
+mod side;
 mod source;
 #[doc(hidden)]
 pub mod spec;

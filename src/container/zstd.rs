@@ -2,10 +2,6 @@
 //!
 //! Spec: `format-spec/02-frames.md`, "Content".
 
-use std::sync::LazyLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
-
 use parking_lot::Mutex;
 use zstd_safe::zstd_sys::ZSTD_ErrorCode;
 use zstd_safe::{CCtx, CParameter, DCtx, DParameter, InBuffer, OutBuffer, ResetDirective};
@@ -260,16 +256,9 @@ impl Encoder {
         Ok(())
     }
 
-    /// A frame of each of `contents`, in order, made on as many threads as there are cores that no other call here uses.
-    pub(crate) fn encode_each<'a>(self, contents: impl Iterator<Item = &'a [u8]>) -> Vec<Vec<u8>> {
-        let mut work: Vec<_> = contents.map(|content| (content, Vec::new())).collect();
-        let encode = |(content, frame): &mut (&[u8], Vec<u8>)| self.encode(content, frame);
-        // A copy is done sooner than a thread is started.
-        match self.level == zstd_safe::min_c_level() {
-            true => work.iter_mut().for_each(encode),
-            false => on_idle_cores(&mut work, &encode),
-        }
-        work.into_iter().map(|(_, frame)| frame).collect()
+    /// Whether it only copies.
+    pub(crate) fn is_store(self) -> bool {
+        self.level == zstd_safe::min_c_level()
     }
 
     /// Appends one frame that holds `content` to `out`.
@@ -298,42 +287,6 @@ impl Encoder {
             ENCODERS.put(context);
         }
     }
-}
-
-/// Does `work` with each of `items`, here and on threads for as many cores as this function does not use already: many writers
-/// at a time get none.
-fn on_idle_cores<T: Send>(items: &mut [T], work: &(dyn Fn(&mut T) + Sync)) {
-    static CORES: LazyLock<usize> = LazyLock::new(|| thread::available_parallelism().map_or(1, usize::from));
-    static BUSY: AtomicUsize = AtomicUsize::new(0);
-    struct Taken(usize);
-    impl Taken {
-        /// Takes `count` cores, and tells how many are in use then.
-        fn take(&mut self, count: usize) -> usize {
-            self.0 = self.0.saturating_add(count);
-            BUSY.fetch_add(count, Ordering::Relaxed).saturating_add(count)
-        }
-    }
-    impl Drop for Taken {
-        fn drop(&mut self) {
-            BUSY.fetch_sub(self.0, Ordering::Relaxed);
-        }
-    }
-    let mut taken = Taken(0);
-    let idle = CORES.saturating_sub(taken.take(1)).min(items.len().saturating_sub(1));
-    taken.take(idle);
-    let queue = Mutex::new(items.iter_mut());
-    let run = || {
-        while let Some(item) = { queue.lock().next() } {
-            work(item);
-        }
-    };
-    thread::scope(|scope| {
-        for _ in 0..idle {
-            // Without the thread this one does it all.
-            let _ = thread::Builder::new().name("seslog-zstd".to_owned()).spawn_scoped(scope, run);
-        }
-        run();
-    });
 }
 
 /// Makes room for `more` bytes behind what is there, or says that there is none: a hostile frame asks for more than the system has,
@@ -413,28 +366,6 @@ mod tests {
         assert_eq!(block_types(&stored, 9), [0, 0]);
         assert_eq!(decode_all(&stored, Limits::DEFAULT).unwrap(), content);
         assert!(encoded(&content).len() < content.len() / 10);
-    }
-
-    #[test]
-    fn frames_made_side_by_side_are_those_made_one_after_the_other() {
-        let contents: Vec<Vec<u8>> =
-            (0..9_usize).map(|n| format!("row {n}\n").into_bytes().repeat(n * 3000)).collect();
-        for level in [LEVEL_STORE, 1, LEVEL_DEFAULT] {
-            let encoder = Encoder::new(level);
-            let alone = contents.iter().map(|content| {
-                let mut frame = Vec::new();
-                encoder.encode(content, &mut frame);
-                frame
-            });
-            let alone: Vec<_> = alone.collect();
-            thread::scope(|scope| {
-                for _ in 0..4 {
-                    scope
-                        .spawn(|| assert_eq!(encoder.encode_each(contents.iter().map(Vec::as_slice)), alone));
-                }
-            });
-        }
-        assert_eq!(Encoder::new(1).encode_each(std::iter::empty()), Vec::<Vec<u8>>::new());
     }
 
     #[test]

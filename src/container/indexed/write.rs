@@ -7,6 +7,7 @@ use super::walk::Walk;
 use crate::container::batch::Batch;
 use crate::container::crc::crc32;
 use crate::container::fault::Fault;
+use crate::container::side::encode_each;
 use crate::container::trailer::{BODY_LEN_MAX, LogId, Trailer, UNSYNCED_MAX};
 use crate::container::write::BlockWriter;
 use crate::container::zstd::Encoder;
@@ -164,7 +165,8 @@ impl IndexedWriter {
                 return self.segment(chain, &first, None, out);
             }
             let window: Vec<_> = iter::once(first).chain(pieces.by_ref().take(WINDOW)).collect();
-            let frames = self.encoder.encode_each(window.iter().map(|piece| piece.content));
+            let contents: Vec<_> = window.iter().map(|piece| piece.content).collect();
+            let frames = encode_each(self.encoder, &contents);
             for (mut piece, frame) in window.into_iter().zip(&frames) {
                 piece.is_last &= commits;
                 self.segment(chain, &piece, Some(frame), out)?;
