@@ -10,7 +10,7 @@ seslog and what people would use instead, on the same work, in turns.
     cargo run --release --manifest-path benches/peers/Cargo.toml -- [OPTIONS]
 
 --quick          small sets and few rounds: whether everything works, no numbers to keep
---only WORK      only works whose name begins so; may be repeated, or a list with commas. `scale` is one of them
+--only WORK      only works whose name begins so; may be repeated, or a list with commas. `scale`, `study` and `journal` are among them
 --rounds N       at most so many rounds of everything (11; with --quick 3)
 --budget MIN     start no further round after so many minutes, at least 3 rounds are run (18); the curves come after that
 --out DIR        where results go (benches/results/DATE-MACHINE; with --quick target/quick of this package)

@@ -9,6 +9,7 @@ mod child;
 #[path = "../../data/mod.rs"]
 mod data;
 mod digest;
+mod journal;
 mod lab;
 mod limits;
 #[path = "../../live/mod.rs"]
@@ -25,6 +26,7 @@ mod scale;
 mod seslog_only;
 mod set;
 mod stats;
+mod study;
 mod supply;
 mod targets;
 mod walk;
@@ -71,6 +73,10 @@ fn run(options: &Options) -> Result<bool> {
     if options.list {
         works::WORKS.iter().for_each(|work| println!("{:<16} {}", work.name, work.what));
         println!("{:<16} How costs grow: sessions, and the length of a log", "scale");
+        println!(
+            "{:<16} What would make logs smaller: larger segments, higher levels, a dictionary",
+            "study"
+        );
         return Ok(true);
     }
     let start = Instant::now();
@@ -82,6 +88,9 @@ fn run(options: &Options) -> Result<bool> {
     race::run(&mut lab, options, &sizes, &mut outcome)?;
     let points =
         if options.wants("scale") { scale::run(&lab, options, &mut outcome.failures)? } else { Vec::new() };
+    let study = if options.wants("study") { study::run(options.quick)? } else { Vec::new() };
+    let journal =
+        if options.wants("journal") { journal::run(&options.dir, options.quick)? } else { Vec::new() };
     let machine = Machine::here(&options.dir);
     let out = options.out.clone().unwrap_or_else(|| default_out(options, &machine));
     let about = report::About {
@@ -92,7 +101,12 @@ fn run(options: &Options) -> Result<bool> {
         minutes: start.elapsed().as_secs_f64() / 60.0,
         skips: &lab.skips,
     };
-    let table = report::write(&out, &about, &outcome, &points)?;
+    let table = report::write(
+        &out,
+        &about,
+        &outcome,
+        &report::Studies { points: &points, sizes: &study, journal: &journal },
+    )?;
     println!("{table}");
     outcome.failures.iter().for_each(|failure| println!("FAILED: {failure}"));
     lab.skips.iter().for_each(|skip| println!("SKIPPED: {skip}"));

@@ -6,12 +6,14 @@ use std::path::Path;
 
 use crate::Result;
 use crate::args::Options;
+use crate::journal;
 use crate::machine::{Machine, versions};
 use crate::plot;
 use crate::race::Outcome;
 use crate::sample::METRICS;
 use crate::scale::{FIGURES, Point};
 use crate::stats::spread;
+use crate::study;
 use crate::targets::{self, Bound, Target};
 use crate::works::{Show, WORKS, Work};
 
@@ -26,8 +28,17 @@ pub struct About<'a> {
     pub skips: &'a [String],
 }
 
+/// What is measured beside the works.
+#[derive(Clone, Copy, Debug)]
+pub struct Studies<'a> {
+    pub points: &'a [Point],
+    pub sizes: &'a [study::Finding],
+    pub journal: &'a [journal::Finding],
+}
+
 /// Writes everything, and returns the table of targets.
-pub fn write(out: &Path, about: &About<'_>, outcome: &Outcome, points: &[Point]) -> Result<String> {
+pub fn write(out: &Path, about: &About<'_>, outcome: &Outcome, studies: &Studies<'_>) -> Result<String> {
+    let Studies { points, sizes, journal } = *studies;
     fs::create_dir_all(out)?;
     let targets = targets::all(outcome, points);
     let table = target_table(&targets);
@@ -41,7 +52,10 @@ pub fn write(out: &Path, about: &About<'_>, outcome: &Outcome, points: &[Point])
     if !points.is_empty() {
         fs::write(out.join("scale.csv"), scale(points))?;
     }
-    fs::write(out.join("summary.md"), summary(&table, outcome))?;
+    let mut summary = summary(&table, outcome);
+    size_table(sizes, &mut summary);
+    journal_table(journal, &mut summary);
+    fs::write(out.join("summary.md"), summary)?;
     let mut readme = readme(about, outcome);
     if !figures.is_empty() {
         readme.push_str("\n## How costs grow\n\nAll numbers are in [scale.csv](scale.csv).\n\n");
@@ -153,6 +167,37 @@ fn summary(table: &str, outcome: &Outcome) -> String {
         }
     }
     out
+}
+
+/// What other ways to compress would give.
+fn size_table(sizes: &[study::Finding], out: &mut String) {
+    if sizes.is_empty() {
+        return;
+    }
+    out.push_str(
+        "\n## What would make logs smaller\n\nParts of the sets in frames of so many rows or bytes, each with 64 bytes of trailer; one \
+         core, one pass. The dictionary\nhas 64 KiB and was trained on other sessions of `small`; frames with one need it to be decoded, \
+         so `zstd -dc` alone cannot.\n\n| set | frames of | compressed | stored / logical | compress MB/s | decompress MB/s |\n\
+         |---|---|---|---:|---:|---:|\n",
+    );
+    for study::Finding { set, frames, how, ratio, compress, decompress } in sizes {
+        let _ = writeln!(out, "| {set} | {frames} | {how} | {ratio:.3} | {compress:.0} | {decompress:.0} |");
+    }
+}
+
+/// A sync of each log, and a journal that all share.
+fn journal_table(journal: &[journal::Finding], out: &mut String) {
+    if journal.is_empty() {
+        return;
+    }
+    out.push_str(
+        "\n## A journal that all sessions share\n\nDurable appends of 2 KiB a second, a thread a session, medians. With the journal an \
+         append is written to its log and to the\njournal, and one sync of that covers whatever has come meanwhile; the logs are synced when \
+         it has 64 MiB.\n\n| sessions | a sync each | through a journal | ratio |\n|---:|---:|---:|---:|\n",
+    );
+    for journal::Finding { sessions, own, shared } in journal {
+        let _ = writeln!(out, "| {sessions} | {own:.0} | {shared:.0} | {:.2} |", shared / own);
+    }
 }
 
 fn work_table(work: &Work, outcome: &Outcome, out: &mut String) {
