@@ -3,6 +3,7 @@
 //! Everything but [`disk`] works on a [`Source`], so that tests and fuzzers reach every decoder without a file.
 
 mod batch;
+mod before;
 mod crc;
 pub mod disk;
 mod encoding;
@@ -41,6 +42,7 @@ pub(crate) mod parts {
 }
 
 pub use batch::{Batch, RowMark};
+pub(crate) use before::{block_before, is_reached};
 pub(crate) use crc::crc32;
 pub use encoding::{Detected, Encoding, UnknownEncoding, detect};
 pub use fault::{Fault, ReadError};

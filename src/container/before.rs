@@ -1,0 +1,248 @@
+//! Going back: from the end of what a source holds to a place before it where a forward reader may begin.
+//!
+//! Spec: `format-spec/01-container.md`, "Going back".
+
+use std::collections::{BTreeSet, VecDeque};
+
+use super::Encoding;
+use super::fault::{Fault, ReadError};
+use super::frame::{self, Frame};
+use super::indexed::{Hop, Walk, WalkStop, last_trailer};
+use super::probe::NEAR;
+use super::source::Source;
+use super::trailer::{SKIPPABLE_HEADER, TRAILER_LEN, Trailer};
+use crate::limits::Limits;
+
+/// Bytes before the end in which zstd frames are searched by their magic before their headers are hopped over from the head.
+const SEARCHED: u64 = 1 << 20;
+
+/// Returns the start of a block, so that the blocks from there to the end of `source` hold some rows and are `reach` stored
+/// bytes long, or just one block longer than that. `None` where the head of the log is in reach, or where only a walk from the
+/// head can tell.
+///
+/// `is_tail`: the source ends with the file, whatever a crash left there; otherwise it ends where a block does. In an indexed log
+/// the tail is also what no sync is known to have covered, and the blocks between there and the start are checked.
+///
+/// Reads `reach` bytes in one piece, and besides:
+/// - indexed: what is torn, and in a tail the bytes (not decompressed) of appends that were never synced.
+/// - zstd: the longer ones of the frames in reach. Where no chain of frames with checksums leads to the end within 1 MiB, the
+///   headers of all frames.
+/// - plain: a line that is longer than `reach`.
+///
+/// # Errors
+/// What reading gives. Damage on the way is no error: the walk from the head then meets it in its place.
+pub(crate) fn block_before(
+    source: &mut dyn Source,
+    encoding: Encoding,
+    limits: Limits,
+    reach: u64,
+    is_tail: bool,
+) -> Found {
+    let found = match encoding {
+        Encoding::Indexed => indexed(source, reach, is_tail),
+        Encoding::Zstd => framed(source, reach, is_tail),
+        Encoding::Plain => plain(source, limits, reach),
+    };
+    match found {
+        Err(ReadError::Bad { fault, .. }) if fault != Fault::Shrunk => Ok(None),
+        found => found,
+    }
+}
+
+/// Whether the block at `at` is part of the log for all that the log's end tells: a power loss may have damaged what stands
+/// before it and was not synced, although it landed itself. Only indexed logs are written so.
+///
+/// # Errors
+/// As [`block_before`].
+pub(crate) fn is_reached(source: &mut dyn Source, encoding: Encoding, at: u64) -> Result<bool, ReadError> {
+    if encoding != Encoding::Indexed {
+        return Ok(true);
+    }
+    let reached = (|| {
+        let (head, _) = Walk::start(source)?;
+        let Some(last) = last_of(source, &head, true)? else { return Ok(false) };
+        Ok(proved(source, &head, last, at)? == Some(at))
+    })();
+    match reached {
+        Err(ReadError::Bad { fault, .. }) if fault != Fault::Shrunk => Ok(false),
+        reached => reached,
+    }
+}
+
+type Found = Result<Option<u64>, ReadError>;
+
+fn indexed(source: &mut dyn Source, reach: u64, is_tail: bool) -> Found {
+    let (head, _) = Walk::start(source)?;
+    let near = source.size().saturating_sub(head.end()).min(reach.max(NEAR));
+    source.get(source.size().saturating_sub(near), usize::try_from(near).unwrap_or(0))?;
+    let Some(last) = last_of(source, &head, is_tail)? else { return Ok(None) };
+    let mut start = last;
+    while start.trailer.next_seq >= last.trailer.next_seq || last.end.saturating_sub(start.end) < reach {
+        if start.trailer.segment == 0 {
+            return Ok(None);
+        }
+        start = start.previous(source, head.id())?;
+    }
+    if is_tail { proved(source, &head, last, start.end) } else { Ok(Some(start.end)) }
+}
+
+/// The last sealed trailer; in a tail it may stand before torn bytes.
+fn last_of(source: &mut dyn Source, head: &Walk, is_tail: bool) -> Result<Option<Hop>, ReadError> {
+    const PIECE: u64 = 256 << 10;
+    let last = last_trailer(source, head.id())?;
+    if last.is_some() || !is_tail {
+        return Ok(last);
+    }
+    let floor = head.end().saturating_sub(TRAILER_LEN as u64);
+    let size = source.size();
+    let mut end = size;
+    while end > floor {
+        let from = end.saturating_sub(PIECE).max(floor);
+        // A trailer that begins in this piece may end in the one behind.
+        let upto = end.saturating_add(TRAILER_LEN as u64).min(size);
+        let bytes = source.get(from, usize::try_from(upto.saturating_sub(from)).unwrap_or(0))?;
+        for at in memchr::memmem::rfind_iter(bytes, &SKIPPABLE_HEADER) {
+            let stored = bytes.get(at..).and_then(|rest| rest.first_chunk::<TRAILER_LEN>());
+            let trailer = stored.and_then(|stored| Trailer::parse(stored, head.id()).ok());
+            let end = from.saturating_add(at as u64).saturating_add(TRAILER_LEN as u64);
+            if let Some(trailer) = trailer.filter(|trailer| trailer.body_start(end).is_some()) {
+                return Ok(Some(Hop { trailer, end }));
+            }
+        }
+        end = from;
+    }
+    Ok(None)
+}
+
+/// `start`, if all segments between what `last` knows to be synced and `start` are whole; else where that begins, for a reader
+/// that then judges the end.
+fn proved(source: &mut dyn Source, head: &Walk, last: Hop, start: u64) -> Found {
+    let durable = last.durable(source, head.id())?;
+    if durable.is_some_and(|durable| start <= durable.end) {
+        return Ok(Some(start));
+    }
+    let mut walk = durable.map_or_else(|| head.clone(), |hop| Walk::behind(head.id(), hop.trailer, hop.end));
+    while walk.end() < start {
+        match walk.step(source) {
+            Ok(_) => {}
+            Err(WalkStop::Read(error)) => return Err(error),
+            Err(WalkStop::End | WalkStop::Fault(_)) => break,
+        }
+    }
+    Ok(if walk.end() == start { Some(start) } else { durable.map(|hop| hop.end) })
+}
+
+fn framed(source: &mut dyn Source, reach: u64, is_tail: bool) -> Found {
+    let header_end = frame::walk(source, 0)?.end;
+    let size = source.size();
+    let mut want = reach.max(NEAR);
+    loop {
+        let from = size.saturating_sub(want).max(header_end);
+        if from == header_end {
+            return Ok(None);
+        }
+        match search(source, from)? {
+            Chain::Frames(frames) => {
+                let enough = |frame: &&Frame| is_filled(frame) && size.saturating_sub(frame.start) >= reach;
+                let found = frames.iter().find(enough).or_else(|| frames.iter().rfind(|f| is_filled(f)));
+                if let Some(frame) = found {
+                    return Ok(Some(frame.start));
+                }
+            }
+            Chain::None => {}
+            Chain::Ambiguous => return Ok(None),
+        }
+        if want >= SEARCHED {
+            return hop(source, header_end, reach, is_tail);
+        }
+        want = want.saturating_mul(4);
+    }
+}
+
+/// Whether a frame may hold rows: DSH's streaming compressor leaves an empty one at the end of a migrated log.
+fn is_filled(frame: &Frame) -> bool {
+    frame.content_size != Some(0)
+}
+
+/// Frames that border on each other up to the end of the source.
+enum Chain {
+    /// From the last one back.
+    Frames(Vec<Frame>),
+    None,
+    /// One of them lies in another.
+    Ambiguous,
+}
+
+/// Finds the frames behind `from` that lead to the end.
+///
+/// A payload can hold a whole frame of its own, so each must have a checksum and none may lie in another: where there are two
+/// readings, the walk from the head decides.
+fn search(source: &mut dyn Source, from: u64) -> Result<Chain, ReadError> {
+    let size = source.size();
+    let bytes = source.get(from, usize::try_from(size.saturating_sub(from)).unwrap_or(0))?;
+    let starts: Vec<u64> =
+        memchr::memmem::find_iter(bytes, &frame::MAGIC).map(|at| from.saturating_add(at as u64)).collect();
+    let mut borders = BTreeSet::from([size]);
+    let mut frames: Vec<Frame> = Vec::new();
+    for start in starts.into_iter().rev() {
+        let frame = match frame::walk(source, start) {
+            Ok(frame) if frame.has_checksum && borders.contains(&frame.end) => frame,
+            Ok(_) | Err(ReadError::Bad { .. }) => continue,
+            Err(error) => return Err(error),
+        };
+        // They come from the last one back: whatever does not end where the one before it starts, holds it.
+        if frames.last().is_some_and(|later| later.start != frame.end) {
+            return Ok(Chain::Ambiguous);
+        }
+        borders.insert(start);
+        frames.push(frame);
+    }
+    Ok(if frames.is_empty() { Chain::None } else { Chain::Frames(frames) })
+}
+
+/// As [`framed`], by the structure of all frames.
+fn hop(source: &mut dyn Source, header_end: u64, reach: u64, is_tail: bool) -> Found {
+    let mut frames: VecDeque<Frame> = VecDeque::new();
+    let mut at = header_end;
+    while at < source.size() {
+        let frame = match frame::walk(source, at) {
+            Ok(frame) => frame,
+            // A torn end is met again, and judged, by the reader.
+            Err(ReadError::Bad { fault, .. }) if is_tail && fault != Fault::Shrunk => break,
+            Err(error) => return Err(error),
+        };
+        at = frame.end;
+        if !is_filled(&frame) {
+            continue;
+        }
+        frames.push_back(frame);
+        while frames.get(1).is_some_and(|second| at.saturating_sub(second.start) >= reach) {
+            frames.pop_front();
+        }
+    }
+    Ok(frames.front().filter(|frame| frame.start > header_end).map(|frame| frame.start))
+}
+
+fn plain(source: &mut dyn Source, limits: Limits, reach: u64) -> Found {
+    let size = source.size();
+    let mut want = reach.max(NEAR);
+    while let Some(from) = size.checked_sub(want).filter(|&from| from > 0) {
+        let bytes = source.get(from, usize::try_from(want).unwrap_or(0))?;
+        // Not the newline that the source ends with: a line must follow.
+        let before = bytes.split_last().map_or(bytes, |(_, before)| before);
+        let far_enough = usize::try_from(want.saturating_sub(reach)).unwrap_or(0);
+        // The last line that begins `reach` bytes before the end, or else the first one behind.
+        let newline = before
+            .get(..far_enough.min(before.len()))
+            .and_then(|far| memchr::memrchr(b'\n', far))
+            .or_else(|| memchr::memchr(b'\n', before));
+        if let Some(newline) = newline {
+            return Ok(Some(from.saturating_add(newline as u64).saturating_add(1)));
+        }
+        if want > limits.row_bytes_max {
+            break;
+        }
+        want = want.saturating_mul(4);
+    }
+    Ok(None)
+}
