@@ -16,8 +16,8 @@ use crate::limits::Limits;
 /// Bytes before the end in which zstd frames are searched by their magic before their headers are hopped over from the head.
 const SEARCHED: u64 = 1 << 20;
 
-/// Returns the start of a block, so that the blocks from there to the end of `source` hold some rows and are `reach` stored
-/// bytes long, or just one block longer than that. `None` where the head of the log is in reach, or where only a walk from the
+/// Returns the start of a block, so that the blocks from there to the end of `source` are at most `reach` stored bytes long, or
+/// the one of them that may hold rows is longer. The source holds them then, unless they are very long. `None` where the head of the log is in reach, or where only a walk from the
 /// head can tell.
 ///
 /// `is_tail`: the source ends with the file, whatever a crash left there; otherwise it ends where a block does. In an indexed log
@@ -45,8 +45,20 @@ pub(crate) fn block_before(
     };
     match found {
         Err(ReadError::Bad { fault, .. }) if fault != Fault::Shrunk => Ok(None),
+        Ok(Some(start)) => fetch(source, start).map(|()| Some(start)),
         found => found,
     }
+}
+
+/// Reads what stands from `start` on, with the trailer before it, in one piece, if it is not held by the source already.
+fn fetch(source: &mut dyn Source, start: u64) -> Result<(), ReadError> {
+    const AT_ONCE: u64 = 4 << 20;
+    let from = start.saturating_sub(TRAILER_LEN as u64);
+    let len = source.size().saturating_sub(from);
+    if len <= AT_ONCE {
+        source.get(from, usize::try_from(len).unwrap_or(0))?;
+    }
+    Ok(())
 }
 
 /// Whether the block at `at` is part of the log for all that the log's end tells: a power loss may have damaged what stands
@@ -74,14 +86,25 @@ type Found = Result<Option<u64>, ReadError>;
 fn indexed(source: &mut dyn Source, reach: u64, is_tail: bool) -> Found {
     let (head, _) = Walk::start(source)?;
     let near = source.size().saturating_sub(head.end()).min(reach.max(NEAR));
-    source.get(source.size().saturating_sub(near), usize::try_from(near).unwrap_or(0))?;
+    let from = source.size().saturating_sub(near);
+    source.get(from, usize::try_from(near).unwrap_or(0))?;
     let Some(last) = last_of(source, &head, is_tail)? else { return Ok(None) };
+    // Only trailers that were read with the rest are followed, once there are rows.
+    let is_near = |end: u64| end.checked_sub(TRAILER_LEN as u64).is_some_and(|at| at >= from);
     let mut start = last;
-    while start.trailer.next_seq >= last.trailer.next_seq || last.end.saturating_sub(start.end) < reach {
+    loop {
+        let has_rows = start.trailer.next_seq < last.trailer.next_seq;
+        let goes_on = reach > 0 && start.trailer.body_start(start.end).is_some_and(is_near);
+        if has_rows && !goes_on {
+            break;
+        }
         if start.trailer.segment == 0 {
             return Ok(None);
         }
         start = start.previous(source, head.id())?;
+    }
+    if start.trailer.segment == 0 {
+        return Ok(None);
     }
     if is_tail { proved(source, &head, last, start.end) } else { Ok(Some(start.end)) }
 }

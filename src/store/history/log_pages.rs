@@ -148,6 +148,8 @@ impl Pager<'_> {
             },
         };
         let mut parts: Vec<Rows> = Vec::new();
+        // From where on, and with how much taken, it is known how many bytes hold how many events.
+        let mut measured = (from == PageStart::End).then_some((self.log.stamp().size, meter));
         let end = loop {
             let Run { mut rows, low_seq, low_at } = run;
             let (fitting, end) = rows.fit(&mut meter);
@@ -164,11 +166,14 @@ impl Pager<'_> {
                 None => {}
             }
             self.cancel.check()?;
+            // Some more than by the average, so that mostly one look is enough.
+            let (top, since) = measured.get_or_insert((low_at, meter));
+            let left = meter.left_of(top.saturating_sub(low_at), since).saturating_mul(9) / 8;
+            reach = reach.saturating_mul(2).min(left).clamp(REACH_MIN, REACH_MAX.saturating_mul(4));
             run = match self.stretch(low_seq, low_at, reach, meter) {
                 Err(error) if is_fault(&error) && !parts.is_empty() => break PageEnd::Fault,
                 run => run?,
             };
-            reach = reach.saturating_mul(2).min(REACH_MAX.saturating_mul(4));
         };
         let mut rows = parts.pop().unwrap_or_default();
         while let Some(later) = parts.pop() {

@@ -62,6 +62,21 @@ impl Meter {
         self.limits.turns.is_some_and(|max| self.turns >= max)
     }
 
+    /// Stored bytes in which what is left will stand, if `stored` bytes held what was taken since this meter was like `since`.
+    /// `u64::MAX` if nobody can say.
+    pub(super) fn left_of(&self, stored: u64, since: &Self) -> u64 {
+        let bounds = [
+            (self.limits.bytes, self.bytes, since.bytes),
+            (self.limits.events, self.events, since.events),
+            (self.limits.turns, self.turns, since.turns),
+        ];
+        let left = bounds.into_iter().filter_map(|(max, count, before)| {
+            let left = u128::from(max?.saturating_sub(count)).saturating_mul(u128::from(stored));
+            u64::try_from(left.checked_div(u128::from(count.saturating_sub(before)))?).ok()
+        });
+        left.min().unwrap_or(u64::MAX)
+    }
+
     /// How many events may follow.
     pub(super) fn events_left(&self) -> u64 {
         self.limits.events.map_or(u64::MAX, |max| max.max(1).saturating_sub(self.events))
