@@ -16,9 +16,20 @@ use crate::limits::Limits;
 /// Bytes before the end in which zstd frames are searched by their magic before their headers are hopped over from the head.
 const SEARCHED: u64 = 1 << 20;
 
-/// Returns the start of a block, so that the blocks from there to the end of `source` are at most `reach` stored bytes long, or
-/// the one of them that may hold rows is longer. The source holds them then, unless they are very long. `None` where the head of the log is in reach, or where only a walk from the
-/// head can tell.
+/// Where a reader may begin so that it comes to what stands before an end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Before {
+    /// With the block that starts there.
+    At(u64),
+    /// With the head of the log, which is in reach.
+    Head,
+    /// A shorter look may tell, and a walk from the head.
+    Unclear,
+}
+
+/// Finds the start of a block, so that the blocks from there to the end of `source` are at most `reach` stored bytes long, or
+/// the one of them that may hold rows is longer: with `reach` 0 it is one block. The source holds them then, unless they are very
+/// long.
 ///
 /// `is_tail`: the source ends with the file, whatever a crash left there; otherwise it ends where a block does. In an indexed log
 /// the tail is also what no sync is known to have covered, and the blocks between there and the start are checked.
@@ -44,8 +55,8 @@ pub(crate) fn block_before(
         Encoding::Plain => plain(source, limits, reach),
     };
     match found {
-        Err(ReadError::Bad { fault, .. }) if fault != Fault::Shrunk => Ok(None),
-        Ok(Some(start)) => fetch(source, start).map(|()| Some(start)),
+        Err(ReadError::Bad { fault, .. }) if fault != Fault::Shrunk => Ok(Before::Unclear),
+        Ok(Before::At(start)) => fetch(source, start).map(|()| Before::At(start)),
         found => found,
     }
 }
@@ -73,7 +84,7 @@ pub(crate) fn is_reached(source: &mut dyn Source, encoding: Encoding, at: u64) -
     let reached = (|| {
         let (head, _) = Walk::start(source)?;
         let Some(last) = last_of(source, &head, true)? else { return Ok(false) };
-        Ok(proved(source, &head, last, at)? == Some(at))
+        Ok(proved(source, &head, last, at)? == Before::At(at))
     })();
     match reached {
         Err(ReadError::Bad { fault, .. }) if fault != Fault::Shrunk => Ok(false),
@@ -81,32 +92,30 @@ pub(crate) fn is_reached(source: &mut dyn Source, encoding: Encoding, at: u64) -
     }
 }
 
-type Found = Result<Option<u64>, ReadError>;
+type Found = Result<Before, ReadError>;
 
 fn indexed(source: &mut dyn Source, reach: u64, is_tail: bool) -> Found {
     let (head, _) = Walk::start(source)?;
     let near = source.size().saturating_sub(head.end()).min(reach.max(NEAR));
     let from = source.size().saturating_sub(near);
     source.get(from, usize::try_from(near).unwrap_or(0))?;
-    let Some(last) = last_of(source, &head, is_tail)? else { return Ok(None) };
+    let Some(last) = last_of(source, &head, is_tail)? else { return Ok(Before::Unclear) };
     // Only trailers that were read with the rest are followed, once there are rows.
     let is_near = |end: u64| end.checked_sub(TRAILER_LEN as u64).is_some_and(|at| at >= from);
     let mut start = last;
     loop {
         let has_rows = start.trailer.next_seq < last.trailer.next_seq;
         let goes_on = reach > 0 && start.trailer.body_start(start.end).is_some_and(is_near);
-        if has_rows && !goes_on {
+        if start.trailer.segment == 0 || (has_rows && !goes_on) {
             break;
         }
-        if start.trailer.segment == 0 {
-            return Ok(None);
-        }
-        start = start.previous(source, head.id())?;
+        start = match start.previous(source, head.id()) {
+            // Damage that was not asked for.
+            Err(ReadError::Bad { fault, .. }) if has_rows && fault != Fault::Shrunk => break,
+            previous => previous?,
+        };
     }
-    if start.trailer.segment == 0 {
-        return Ok(None);
-    }
-    if is_tail { proved(source, &head, last, start.end) } else { Ok(Some(start.end)) }
+    if is_tail { proved(source, &head, last, start.end) } else { Ok(Before::At(start.end)) }
 }
 
 /// The last sealed trailer; in a tail it may stand before torn bytes.
@@ -142,7 +151,7 @@ fn last_of(source: &mut dyn Source, head: &Walk, is_tail: bool) -> Result<Option
 fn proved(source: &mut dyn Source, head: &Walk, last: Hop, start: u64) -> Found {
     let durable = last.durable(source, head.id())?;
     if durable.is_some_and(|durable| start <= durable.end) {
-        return Ok(Some(start));
+        return Ok(Before::At(start));
     }
     let mut walk = durable.map_or_else(|| head.clone(), |hop| Walk::behind(head.id(), hop.trailer, hop.end));
     while walk.end() < start {
@@ -152,7 +161,8 @@ fn proved(source: &mut dyn Source, head: &Walk, last: Hop, start: u64) -> Found 
             Err(WalkStop::End | WalkStop::Fault(_)) => break,
         }
     }
-    Ok(if walk.end() == start { Some(start) } else { durable.map(|hop| hop.end) })
+    let begin = if walk.end() == start { Some(start) } else { durable.map(|hop| hop.end) };
+    Ok(begin.map_or(Before::Head, Before::At))
 }
 
 fn framed(source: &mut dyn Source, reach: u64, is_tail: bool) -> Found {
@@ -161,19 +171,22 @@ fn framed(source: &mut dyn Source, reach: u64, is_tail: bool) -> Found {
     let mut want = reach.max(NEAR);
     loop {
         let from = size.saturating_sub(want).max(header_end);
-        if from == header_end {
-            return Ok(None);
+        if from == header_end && reach > 0 {
+            return Ok(Before::Head);
         }
         match search(source, from)? {
             Chain::Frames(frames) => {
                 let enough = |frame: &&Frame| is_filled(frame) && size.saturating_sub(frame.start) >= reach;
                 let found = frames.iter().find(enough).or_else(|| frames.iter().rfind(|f| is_filled(f)));
                 if let Some(frame) = found {
-                    return Ok(Some(frame.start));
+                    return Ok(Before::At(frame.start));
                 }
             }
             Chain::None => {}
-            Chain::Ambiguous => return Ok(None),
+            Chain::Ambiguous => return Ok(Before::Unclear),
+        }
+        if from == header_end {
+            return Ok(Before::Head);
         }
         if want >= SEARCHED {
             return hop(source, header_end, reach, is_tail);
@@ -243,14 +256,18 @@ fn hop(source: &mut dyn Source, header_end: u64, reach: u64, is_tail: bool) -> F
             frames.pop_front();
         }
     }
-    Ok(frames.front().filter(|frame| frame.start > header_end).map(|frame| frame.start))
+    Ok(frames.front().map_or(Before::Head, |frame| Before::At(frame.start)))
 }
 
 fn plain(source: &mut dyn Source, limits: Limits, reach: u64) -> Found {
     let size = source.size();
     let mut want = reach.max(NEAR);
-    while let Some(from) = size.checked_sub(want).filter(|&from| from > 0) {
-        let bytes = source.get(from, usize::try_from(want).unwrap_or(0))?;
+    loop {
+        let from = size.saturating_sub(want);
+        if from == 0 && reach > 0 {
+            return Ok(Before::Head);
+        }
+        let bytes = source.get(from, usize::try_from(size.saturating_sub(from)).unwrap_or(0))?;
         // Not the newline that the source ends with: a line must follow.
         let before = bytes.split_last().map_or(bytes, |(_, before)| before);
         let far_enough = usize::try_from(want.saturating_sub(reach)).unwrap_or(0);
@@ -260,12 +277,14 @@ fn plain(source: &mut dyn Source, limits: Limits, reach: u64) -> Found {
             .and_then(|far| memchr::memrchr(b'\n', far))
             .or_else(|| memchr::memchr(b'\n', before));
         if let Some(newline) = newline {
-            return Ok(Some(from.saturating_add(newline as u64).saturating_add(1)));
+            return Ok(Before::At(from.saturating_add(newline as u64).saturating_add(1)));
+        }
+        if from == 0 {
+            return Ok(Before::Head);
         }
         if want > limits.row_bytes_max {
-            break;
+            return Ok(Before::Unclear);
         }
         want = want.saturating_mul(4);
     }
-    Ok(None)
 }

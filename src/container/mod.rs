@@ -42,7 +42,7 @@ pub(crate) mod parts {
 }
 
 pub use batch::{Batch, RowMark};
-pub(crate) use before::{block_before, is_reached};
+pub(crate) use before::{Before, block_before, is_reached};
 pub(crate) use crc::crc32;
 pub use encoding::{Detected, Encoding, UnknownEncoding, detect};
 pub use fault::{Fault, ReadError};

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use proptest::prelude::ProptestConfig;
 use seslog::container::Encoding;
 use seslog::container::disk::fault::FaultDisk;
 use seslog::json::Text;
@@ -15,6 +16,12 @@ use seslog::store::{
 use seslog::{Error, Result};
 
 use crate::common::sessions::{header, options, options_on_flush, row_by, row_of};
+
+/// Of the property tests.
+pub(crate) fn config() -> ProptestConfig {
+    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(48);
+    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+}
 
 pub(crate) const ROOT: &str = "/store";
 

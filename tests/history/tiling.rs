@@ -6,7 +6,7 @@ use seslog::container::Encoding;
 use seslog::store::SessionAccess;
 use seslog::store::history::{Direction, PageEnd, PageLimits, PageRequest, PageStart};
 
-use crate::model::{Kind, World, open};
+use crate::model::{Kind, World, config, open};
 
 type Batch = Vec<(bool, u16)>;
 
@@ -58,7 +58,8 @@ fn walk(world: &mut World, direction: Direction, limits: &[PageLimits], appends:
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: std::env::var("PROPTEST_CASES").map_or(48, |cases| cases.parse().unwrap()), ..ProptestConfig::default() })]
+    #![proptest_config(config())]
+
     #[test]
     fn pages_tile_the_log_both_ways_whatever_their_bounds_and_what_is_appended_meanwhile(
         batches in prop::collection::vec(batch(), 0..14),

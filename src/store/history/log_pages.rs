@@ -8,7 +8,7 @@ use super::meter::Meter;
 use super::page::{Page, PageEnd};
 use super::request::{Direction, PageLimits, PageRequest, PageStart};
 use super::rows::{RowSeen, Rows};
-use crate::container::{Encoding, block_before, is_reached};
+use crate::container::{Before, Encoding, block_before, is_reached};
 use crate::error::{Error, Result, Stale};
 use crate::row::{Check, Event, Header, PhysicalRow};
 use crate::store::cancel::Cancel;
@@ -73,6 +73,17 @@ struct Run {
     /// Seq of the first event that was looked at, if any was, and offset of its block.
     low_seq: Option<u64>,
     low_at: u64,
+}
+
+/// Where a stretch ends.
+#[derive(Clone, Copy)]
+struct Border {
+    /// Of the first event behind it, if there is one.
+    seq: Option<u64>,
+    /// File offset.
+    at: u64,
+    /// It is the end of the file.
+    is_tail: bool,
 }
 
 impl Pager<'_> {
@@ -170,9 +181,10 @@ impl Pager<'_> {
             let (top, since) = measured.get_or_insert((low_at, meter));
             let left = meter.left_of(top.saturating_sub(low_at), since).saturating_mul(9) / 8;
             reach = reach.saturating_mul(2).min(left).clamp(REACH_MIN, REACH_MAX.saturating_mul(4));
-            run = match self.stretch(low_seq, low_at, reach, meter) {
+            let border = Border { seq: low_seq, at: low_at, is_tail: false };
+            run = match self.stretch(border, reach, meter) {
                 Err(error) if is_fault(&error) && !parts.is_empty() => break PageEnd::Fault,
-                run => run?,
+                found => found?.0,
             };
         };
         let mut rows = parts.pop().unwrap_or_default();
@@ -187,34 +199,12 @@ impl Pager<'_> {
     }
 
     /// The last events of the log, and how many it has.
-    fn tail(&self, meter: Meter, mut reach: u64) -> Result<(Run, Option<u64>)> {
-        let size = self.log.stamp().size;
-        loop {
-            let mut source = self.log.source_to(size);
-            let found = block_before(&mut source, self.log.encoding(), *self.log.limits(), reach, true);
-            let Some(start) = found.map_err(|error| Error::read(self.log.path(), 0, error))? else { break };
-            let mut back = Backward::new(u64::MAX, None, meter);
-            let header = self.header.clone();
-            let visit = &mut |item: Item<'_>| Ok(self.back(&mut back, &item));
-            let report = scan_stretch(self.log, &mut source, header, self.options, start, visit)?;
-            match report.map(|report| report.verdict) {
-                Some(
-                    verdict @ (Verdict::Sound | Verdict::Unfinished | Verdict::Torn | Verdict::DamagedTail),
-                ) => {
-                    let (rows, lowest) = back.finish();
-                    let is_end = verdict != Verdict::DamagedTail && !rows.is_empty();
-                    let events = is_end.then(|| rows.next_seq());
-                    return Ok((Run { rows, low_seq: lowest.map(|(seq, _)| seq), low_at: start }, events));
-                }
-                _ if reach == 0 => break,
-                _ => reach = shorter(reach),
-            }
-        }
-        let mut back = Backward::new(u64::MAX, None, meter);
-        let report = scan(self.log, self.options, &mut |item| Ok(self.back(&mut back, &item)))?;
-        report.require(self.log)?;
-        let events = (report.verdict != Verdict::DamagedTail).then_some(report.events);
-        Ok((Run { rows: back.finish().0, low_seq: Some(0), low_at: 0 }, events))
+    fn tail(&self, meter: Meter, reach: u64) -> Result<(Run, Option<u64>)> {
+        let end = Border { seq: None, at: self.log.stamp().size, is_tail: true };
+        let (run, verdict) = self.stretch(end, reach, meter)?;
+        let is_known = verdict != Verdict::DamagedTail && (!run.rows.is_empty() || run.low_seq == Some(0));
+        let events = is_known.then(|| run.rows.next_seq());
+        Ok((run, events))
     }
 
     /// The events before a cursor, as far as they stand in the block of the event next to it. `None` if that is not where it was.
@@ -250,40 +240,60 @@ impl Pager<'_> {
         Ok((Run { rows, low_seq: Some(low_seq), low_at }, is_end.then_some(report.events)))
     }
 
-    /// The events before the block at `low_at`, whose first is `low_seq`, in about `reach` stored bytes.
-    fn stretch(&self, low_seq: Option<u64>, low_at: u64, mut reach: u64, meter: Meter) -> Result<Run> {
+    /// The events before a border, in about `reach` stored bytes; and the verdict on what stands there.
+    fn stretch(&self, to: Border, mut reach: u64, meter: Meter) -> Result<(Run, Verdict)> {
         loop {
-            let mut source = self.log.source_to(low_at);
-            let found = block_before(&mut source, self.log.encoding(), *self.log.limits(), reach, false);
-            let Some(start) = found.map_err(|error| Error::read(self.log.path(), 0, error))? else { break };
-            let mut back = Backward::new(u64::MAX, None, meter);
-            let header = self.header.clone();
-            let visit = &mut |item: Item<'_>| Ok(self.back(&mut back, &item));
-            let report = scan_stretch(self.log, &mut source, header, self.options, start, visit)?;
-            let verdict = report.map(|report| report.verdict);
-            let (rows, lowest) = back.finish();
-            let follows = rows.is_empty() || low_seq.is_none_or(|seq| rows.next_seq() == seq);
-            // In the middle an append may end in the next stretch.
-            if follows && matches!(verdict, Some(Verdict::Sound | Verdict::Unfinished)) {
-                return Ok(Run { rows, low_seq: lowest.map(|(seq, _)| seq).or(low_seq), low_at: start });
+            match self.look(to, reach, meter)? {
+                Some(found) => return Ok(found),
+                None if reach > 0 => reach = shorter(reach),
+                // Whatever is wrong, a walk from the head meets it in its place.
+                None => return self.from_head(to, meter),
             }
-            if reach == 0 {
-                break;
-            }
-            reach = shorter(reach);
         }
-        // The head is near, or only a walk from there can say what is wrong.
-        let mut back = Backward::new(low_seq.unwrap_or(u64::MAX), None, meter);
+    }
+
+    /// As [`Pager::stretch`]; `None` where a shorter look may tell more.
+    fn look(&self, to: Border, reach: u64, meter: Meter) -> Result<Option<(Run, Verdict)>> {
+        let mut source = self.log.source_to(to.at);
+        let before = block_before(&mut source, self.log.encoding(), *self.log.limits(), reach, to.is_tail);
+        let start = match before.map_err(|error| Error::read(self.log.path(), 0, error))? {
+            Before::At(start) => start,
+            Before::Unclear => return Ok(None),
+            Before::Head => {
+                return match self.from_head(to, meter) {
+                    Err(error) if is_fault(&error) && reach > 0 => Ok(None),
+                    found => found.map(Some),
+                };
+            }
+        };
+        let mut back = Backward::new(u64::MAX, None, meter);
+        let header = self.header.clone();
+        let visit = &mut |item: Item<'_>| Ok(self.back(&mut back, &item));
+        let report = scan_stretch(self.log, &mut source, header, self.options, start, visit)?;
+        let Some(verdict) = report.map(|report| report.verdict) else { return Ok(None) };
+        let is_sound = match verdict {
+            // In the middle an append may end in the next stretch.
+            Verdict::Sound | Verdict::Unfinished => true,
+            Verdict::Torn | Verdict::DamagedTail => to.is_tail,
+            Verdict::Corrupt | Verdict::Unsupported => false,
+        };
+        let (rows, lowest) = back.finish();
+        let follows = rows.is_empty() || to.seq.is_none_or(|seq| rows.next_seq() == seq);
+        let low_seq = lowest.map(|(seq, _)| seq).or(to.seq);
+        Ok((is_sound && follows).then_some((Run { rows, low_seq, low_at: start }, verdict)))
+    }
+
+    fn from_head(&self, to: Border, meter: Meter) -> Result<(Run, Verdict)> {
+        let mut back = Backward::new(to.seq.unwrap_or(u64::MAX), None, meter);
         let report = scan(self.log, self.options, &mut |item| Ok(self.back(&mut back, &item)))?;
-        let (is_whole, (rows, _)) = (back.is_reached(), back.finish());
-        if !is_whole {
+        if !back.is_reached() {
             report.require(self.log)?;
-            if let Some(seen) = low_seq.filter(|&seq| seq > 0) {
+            if let Some(seen) = to.seq.filter(|&seq| seq > 0) {
                 report.require_appendable(self.log)?;
                 return Err(self.shrunk(seen));
             }
         }
-        Ok(Run { rows, low_seq: Some(0), low_at: 0 })
+        Ok((Run { rows: back.finish().0, low_seq: Some(0), low_at: 0 }, report.verdict))
     }
 
     fn back(&self, back: &mut Backward, item: &Item<'_>) -> ControlFlow<()> {

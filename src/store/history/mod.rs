@@ -41,11 +41,14 @@ mod intake;
 mod log_pages;
 mod meter;
 mod page;
+mod preview;
 mod request;
 mod rows;
+mod turns;
 
 pub use cursor::{Cursor, CursorSyntaxError};
 pub(super) use handle_pages::page_of_handle;
 pub(super) use log_pages::{Paged, page_of_log};
 pub use page::{Page, PageEnd};
 pub use request::{Direction, PageLimits, PageRequest, PageStart};
+pub use turns::{Turn, TurnIndex};
