@@ -10,7 +10,7 @@ use super::frame::{self, Frame};
 use super::indexed::{Hop, Walk, WalkStop, last_trailer};
 use super::probe::NEAR;
 use super::source::Source;
-use super::trailer::{SKIPPABLE_HEADER, TRAILER_LEN, Trailer};
+use super::trailer::TRAILER_LEN;
 use crate::limits::Limits;
 
 /// Bytes before the end in which zstd frames are searched by their magic before their headers are hopped over from the head.
@@ -35,7 +35,7 @@ pub(crate) enum Before {
 /// the tail is also what no sync is known to have covered, and the blocks between there and the start are checked.
 ///
 /// Reads `reach` bytes in one piece, and besides:
-/// - indexed: what is torn, and in a tail the bytes (not decompressed) of appends that were never synced.
+/// - indexed: in a tail the bytes, not decompressed, of appends that were never synced; of all segments if the end is torn.
 /// - zstd: the longer ones of the frames in reach. Where no chain of frames with checksums leads to the end within 1 MiB, the
 ///   headers of all frames.
 /// - plain: a line that is longer than `reach`.
@@ -83,8 +83,18 @@ pub(crate) fn is_reached(source: &mut dyn Source, encoding: Encoding, at: u64) -
     }
     let reached = (|| {
         let (head, _) = Walk::start(source)?;
-        let Some(last) = last_of(source, &head, true)? else { return Ok(false) };
-        Ok(proved(source, &head, last, at)? == Before::At(at))
+        if let Some(last) = last_trailer(source, head.id())? {
+            return Ok(proved(source, &head, last, at)? == Before::At(at));
+        }
+        let mut walk = head;
+        while walk.end() < at {
+            match walk.step(source) {
+                Ok(_) => {}
+                Err(WalkStop::Read(error)) => return Err(error),
+                Err(WalkStop::End | WalkStop::Fault(_)) => return Ok(false),
+            }
+        }
+        Ok(walk.end() == at)
     })();
     match reached {
         Err(ReadError::Bad { fault, .. }) if fault != Fault::Shrunk => Ok(false),
@@ -99,7 +109,9 @@ fn indexed(source: &mut dyn Source, reach: u64, is_tail: bool) -> Found {
     let near = source.size().saturating_sub(head.end()).min(reach.max(NEAR));
     let from = source.size().saturating_sub(near);
     source.get(from, usize::try_from(near).unwrap_or(0))?;
-    let Some(last) = last_of(source, &head, is_tail)? else { return Ok(Before::Unclear) };
+    let Some(last) = last_trailer(source, head.id())? else {
+        return if is_tail { walked(source, &head, reach) } else { Ok(Before::Unclear) };
+    };
     // Only trailers that were read with the rest are followed, once there are rows.
     let is_near = |end: u64| end.checked_sub(TRAILER_LEN as u64).is_some_and(|at| at >= from);
     let mut start = last;
@@ -118,41 +130,35 @@ fn indexed(source: &mut dyn Source, reach: u64, is_tail: bool) -> Found {
     if is_tail { proved(source, &head, last, start.end) } else { Ok(Before::At(start.end)) }
 }
 
-/// The last sealed trailer; in a tail it may stand before torn bytes.
-fn last_of(source: &mut dyn Source, head: &Walk, is_tail: bool) -> Result<Option<Hop>, ReadError> {
-    const PIECE: u64 = 256 << 10;
-    let last = last_trailer(source, head.id())?;
-    if last.is_some() || !is_tail {
-        return Ok(last);
-    }
-    let floor = head.end().saturating_sub(TRAILER_LEN as u64);
-    let size = source.size();
-    let mut end = size;
-    while end > floor {
-        let from = end.saturating_sub(PIECE).max(floor);
-        // A trailer that begins in this piece may end in the one behind.
-        let upto = end.saturating_add(TRAILER_LEN as u64).min(size);
-        let bytes = source.get(from, usize::try_from(upto.saturating_sub(from)).unwrap_or(0))?;
-        for at in memchr::memmem::rfind_iter(bytes, &SKIPPABLE_HEADER) {
-            let stored = bytes.get(at..).and_then(|rest| rest.first_chunk::<TRAILER_LEN>());
-            let trailer = stored.and_then(|stored| Trailer::parse(stored, head.id()).ok());
-            let end = from.saturating_add(at as u64).saturating_add(TRAILER_LEN as u64);
-            if let Some(trailer) = trailer.filter(|trailer| trailer.body_start(end).is_some()) {
-                return Ok(Some(Hop { trailer, end }));
-            }
+/// As [`indexed`], by the walk from the head, nothing decompressed: behind a torn end. A trailer that stands before one may be a
+/// forgery in a payload.
+fn walked(source: &mut dyn Source, head: &Walk, reach: u64) -> Found {
+    let mut walk = head.clone();
+    // Ends of trailers, and events up to there.
+    let mut ends = VecDeque::from([(head.end(), 0)]);
+    loop {
+        match walk.step(source) {
+            Ok(_) => {}
+            Err(WalkStop::Read(error)) => return Err(error),
+            Err(WalkStop::End | WalkStop::Fault(_)) => break,
         }
-        end = from;
+        let last = walk.previous().next_seq;
+        ends.push_back((walk.end(), last));
+        let holds = |&(end, events): &(u64, u64)| events < last && walk.end().saturating_sub(end) >= reach;
+        while ends.get(1).is_some_and(holds) {
+            ends.pop_front();
+        }
     }
-    Ok(None)
+    Ok(ends.front().map_or(Before::Head, |&(end, _)| Before::At(end)))
 }
 
 /// `start`, if all segments between what `last` knows to be synced and `start` are whole; else where that begins, for a reader
 /// that then judges the end.
 fn proved(source: &mut dyn Source, head: &Walk, last: Hop, start: u64) -> Found {
-    let durable = last.durable(source, head.id())?;
-    if durable.is_some_and(|durable| start <= durable.end) {
+    if last.trailer.durable_boundary(last.end).is_some_and(|boundary| start <= boundary) {
         return Ok(Before::At(start));
     }
+    let durable = last.durable(source, head.id())?;
     let mut walk = durable.map_or_else(|| head.clone(), |hop| Walk::behind(head.id(), hop.trailer, hop.end));
     while walk.end() < start {
         match walk.step(source) {

@@ -247,7 +247,7 @@ impl Pager<'_> {
                 Some(found) => return Ok(found),
                 None if reach > 0 => reach = shorter(reach),
                 // Whatever is wrong, a walk from the head meets it in its place.
-                None => return self.from_head(to, meter),
+                None => return self.walk_from_head(to, meter),
             }
         }
     }
@@ -260,7 +260,7 @@ impl Pager<'_> {
             Before::At(start) => start,
             Before::Unclear => return Ok(None),
             Before::Head => {
-                return match self.from_head(to, meter) {
+                return match self.walk_from_head(to, meter) {
                     Err(error) if is_fault(&error) && reach > 0 => Ok(None),
                     found => found.map(Some),
                 };
@@ -283,7 +283,7 @@ impl Pager<'_> {
         Ok((is_sound && follows).then_some((Run { rows, low_seq, low_at: start }, verdict)))
     }
 
-    fn from_head(&self, to: Border, meter: Meter) -> Result<(Run, Verdict)> {
+    fn walk_from_head(&self, to: Border, meter: Meter) -> Result<(Run, Verdict)> {
         let mut back = Backward::new(to.seq.unwrap_or(u64::MAX), None, meter);
         let report = scan(self.log, self.options, &mut |item| Ok(self.back(&mut back, &item)))?;
         if !back.is_reached() {

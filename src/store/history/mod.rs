@@ -27,10 +27,14 @@
 //!
 //! What a page of a file costs, besides the page itself: the head of the file (a page of the disk), and
 //! - from the end, or from a cursor: nothing that grows with the log. A zstd frame is read whole, and DSH's migration writes a log
-//!   as one; where the end of such a log is torn, the headers of its frames are hopped over. Appends to an indexed log that were
-//!   never synced are checked on the way (a CRC-32, no decompression).
+//!   as one. Of appends to an indexed log that were never synced, all bytes are checked on the way (a CRC-32, no decompression),
+//!   and so is the whole log while its end is torn: nothing but a walk from the head tells what is torn off. In a torn zstd log the
+//!   headers of all frames are hopped over. The next append repairs either.
 //! - from a seq: O(log n) trailers of an indexed log, O(log n) pages of a plain one, the headers of all frames of a zstd one.
 //! - in a log of an older generation: the conversion of all of it. Migrate such logs before they are paged through.
+//!
+//! The end of a log is found from behind as `stat` finds it: in a zstd log by frames with checksums that lead to the end of the file,
+//! in an indexed one by its last trailer. Whoever could forge these inside a row, checksum and all, could show a page that is none.
 //!
 //! Damage is met where it stands and nowhere else: pages on both sides of it are served, end there ([`PageEnd::Fault`]), and the page
 //! that would begin with it fails.
