@@ -100,11 +100,14 @@ impl Pager<'_> {
         if let Some(at) = cursor.and_then(|cursor| cursor.at()).filter(|&at| self.is_reached(at)) {
             let mut forward = Forward::new(cut, anchor, limits);
             let report = scan_behind(self.log, self.options, at, &mut |item| self.ahead(&mut forward, &item));
-            if forward.is_proved() {
-                return self
-                    .finish(forward, report.and_then(|report| report.ok_or_else(|| self.shrunk(cut))));
+            match report {
+                Ok(Some(report)) if forward.is_proved() => return self.finish(forward, Ok(report)),
+                Err(error) if forward.is_proved() || !is_fault(&error) => {
+                    return self.finish(forward, Err(error));
+                }
+                // It is not where it was.
+                _ => {}
             }
-            report.map_or_else(|error| if is_fault(&error) { Ok(None) } else { Err(error) }, Ok)?;
         }
         let mut forward = Forward::new(cut, anchor, limits);
         let events = count_events(self.log);
@@ -290,7 +293,7 @@ impl Pager<'_> {
             report.require(self.log)?;
             if let Some(seen) = to.seq.filter(|&seq| seq > 0) {
                 report.require_appendable(self.log)?;
-                return Err(self.shrunk(seen));
+                return Err(self.shrunk(seen, report.events));
             }
         }
         Ok((Run { rows: back.finish().0, low_seq: Some(0), low_at: 0 }, report.verdict))
@@ -367,8 +370,8 @@ impl Pager<'_> {
         Error::StaleCursor { id: printable(self.header.id()), seq: cursor.seq(), source }
     }
 
-    fn shrunk(&self, seen: u64) -> Error {
-        Error::Shrank { path: self.log.path().to_path_buf(), seen, found: 0 }
+    fn shrunk(&self, seen: u64, found: u64) -> Error {
+        Error::Shrank { path: self.log.path().to_path_buf(), seen, found }
     }
 }
 

@@ -2,13 +2,13 @@
 //!
 //! ```
 //! # use seslog::{json::Text, row::Header, units::{Generation, UnixMs}};
-//! # use seslog::store::{Cancel, MemoryStorage, MemoryStore, SessionHandle as _, SessionPersistence as _};
+//! # use seslog::store::{Cancel, MemoryStorage, MemoryStore, SessionHandle as _};
 //! use seslog::store::history::{PageLimits, PageRequest};
 //! # let store = MemoryStore::new(&MemoryStorage::new());
 //! # let header = Header::new(Generation::CURRENT, Text::from("s"), UnixMs::new(5)).unwrap();
 //! # let never = Cancel::never();
-//! # let handle = store.create(header, None, &never)?;
-//! # handle.append(&[br#"{"type":"turn/start","seq":0,"time":6,"data":{"turn":1}}"#], &never)?;
+//! # let handle = store.create(header, None)?;
+//! # handle.append(&[br#"{"type":"turn/start","seq":0,"time":6,"data":{"turn":1}}"#])?;
 //!
 //! // What a screen shows first: the last turns, but no more than a mebibyte.
 //! let limits = PageLimits::default().with_turns(5);
