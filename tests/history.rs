@@ -1,6 +1,6 @@
 //! History pages: do they tile the log whatever their bounds, know a log that is not theirs, and read what they hold and no more?
 //!
-//! `PROPTEST_CASES` (default 48) is the number of logs for each kind of handle.
+//! `PROPTEST_CASES` (default 24) is the number of logs for each kind of handle.
 
 mod common;
 #[path = "history/cost.rs"]

@@ -19,7 +19,7 @@ use crate::common::sessions::{header, options, options_on_flush, row_by, row_of}
 
 /// Of the property tests.
 pub(crate) fn config() -> ProptestConfig {
-    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(48);
+    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(24);
     ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }
 

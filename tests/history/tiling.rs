@@ -1,12 +1,16 @@
 //! Pages forward and backward hold each event once, in order, as their definition says.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use proptest::prelude::*;
 use proptest::sample::Index;
 use seslog::container::Encoding;
-use seslog::store::SessionAccess;
+use seslog::json::Text;
 use seslog::store::history::{Direction, PageEnd, PageLimits, PageRequest, PageStart};
+use seslog::store::{FileStore, SessionAccess};
 
-use crate::model::{Kind, World, config, open};
+use crate::common::sessions::{append, header, options_on_flush};
+use crate::model::{Kind, World, config, open, row, texts};
 
 type Batch = Vec<(bool, u16)>;
 
@@ -162,11 +166,46 @@ fn a_handle_that_writes_has_the_same_pages_before_and_behind_its_first_append() 
         let limits = PageLimits::UNBOUNDED.with_events(7);
         let last = handle.page(&PageRequest::last(limits)).unwrap();
         assert_eq!((last.first_seq, last.next_seq()), (493, 500));
-        let row = crate::model::row(500, false, 3);
+        let row = row(500, false, 3);
         handle.append(&[row.as_bytes()]).unwrap();
         let news = handle.page(&PageRequest::after(last.after, limits)).unwrap();
         assert_eq!((news.first_seq, news.events.len(), news.end), (500, 1, PageEnd::Log));
         let before = handle.page(&PageRequest::before(last.before.unwrap(), limits)).unwrap();
         assert_eq!((before.first_seq, before.next_seq()), (486, 493));
+    }
+}
+
+#[test]
+fn a_page_read_while_somebody_appends_holds_what_was_appended_and_nothing_else() {
+    for encoding in Encoding::ALL {
+        let folder = tempfile::tempdir().unwrap();
+        let store = FileStore::with_options(folder.path(), options_on_flush(encoding));
+        let writer = store.create(header("s"), None).unwrap();
+        let rows: Vec<String> = (0..1200).map(|seq| row(seq, seq % 17 == 0, (seq % 900) as usize)).collect();
+        append(&writer, &rows[..20]).unwrap();
+        let is_done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                rows[20..].chunks(3).for_each(|rows| append(&writer, rows).unwrap());
+                is_done.store(true, Ordering::Release);
+            });
+            let reader = FileStore::new(folder.path()).open(&Text::from("s"), SessionAccess::Read).unwrap();
+            let limits = PageLimits::UNBOUNDED.with_bytes(20_000);
+            let mut cursor = reader.page(&PageRequest::first(limits)).unwrap().after;
+            let mut last_seen = 0;
+            while !is_done.load(Ordering::Acquire) || last_seen < 1200 {
+                let last = reader.page(&PageRequest::last(limits)).unwrap();
+                assert!(last.next_seq() >= last_seen, "{encoding}: what was seen stays");
+                last_seen = last.next_seq();
+                let before =
+                    reader.page(&PageRequest::before(last.before.unwrap_or(last.after), limits)).unwrap();
+                let next = reader.page(&PageRequest::after(cursor, limits)).unwrap();
+                assert_eq!(next.first_seq, cursor.seq());
+                for page in [&last, &before, &next] {
+                    assert_eq!(texts(&page.events), rows[page.first_seq as usize..page.next_seq() as usize]);
+                }
+                cursor = next.after;
+            }
+        });
     }
 }

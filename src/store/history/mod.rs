@@ -27,10 +27,11 @@
 //!
 //! What a page of a file costs, besides the page itself: the head of the file (a page of the disk), and
 //! - from the end, or from a cursor: nothing that grows with the log. A zstd frame is read whole, and DSH's migration writes a log
-//!   as one. Of appends to an indexed log that were never synced, all bytes are checked on the way (a CRC-32, no decompression),
-//!   and so is the whole log while its end is torn: nothing but a walk from the head tells what is torn off. In a torn zstd log the
-//!   headers of all frames are hopped over. The next append repairs either.
+//!   as one. Of appends to an indexed log that were never synced, all bytes are checked on the way (a CRC-32, no decompression).
 //! - from a seq: O(log n) trailers of an indexed log, O(log n) pages of a plain one, the headers of all frames of a zstd one.
+//! - while the end is torn: nothing but a walk from the head tells what is torn off. All bytes of an indexed log are checked (not
+//!   decompressed, unless the page begins with a seq), the headers of all frames of a zstd log hopped over. The next append
+//!   repairs it.
 //! - in a log of an older generation: the conversion of all of it. Migrate such logs before they are paged through.
 //!
 //! The end of a log is found from behind as `stat` finds it: in a zstd log by frames with checksums that lead to the end of the file,
