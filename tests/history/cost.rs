@@ -139,7 +139,8 @@ fn the_last_page_and_the_one_before_read_as_much_of_a_long_log_as_of_a_short_one
             for (short, long) in
                 [(short.last, long.last), (short.before, long.before), (short.again, long.again)]
             {
-                assert!(long <= short + (16 << 10), "{encoding}, appends of {rows}: {short} and {long}");
+                // One look more or less, as the borders happen to lie.
+                assert!(long <= short + (32 << 10), "{encoding}, appends of {rows}: {short} and {long}");
                 assert!(long <= 2 * page, "{encoding}, appends of {rows}: {long}");
             }
             assert!(long.calls <= 24, "{encoding}, appends of {rows}: {long:?}");
