@@ -205,6 +205,16 @@ pub enum Error {
         /// Events found now.
         found: u64,
     },
+    /// A cursor into a log that is not the one that it was made in. Nothing was read: whoever has pages of that log begins anew.
+    #[error("the cursor before event {seq} of session {id} is stale")]
+    StaleCursor {
+        /// The id, printable.
+        id: String,
+        /// The event that it stands before.
+        seq: u64,
+        /// What is not as it was.
+        source: Stale,
+    },
     /// Somebody else changed the file since this handle wrote it last. Nothing was written.
     #[error("{}: another program changed the log: {what}", .path.display())]
     Foreign {
@@ -290,6 +300,30 @@ pub enum Unsupported {
     },
 }
 
+/// Why a cursor into a log is of no use any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Stale {
+    /// It is of another session, or of one that had the same id.
+    #[error("it is of another session")]
+    OtherSession,
+    /// It is of another file, or of a store without files: the log was replaced, compacted, moved or migrated.
+    #[error("the log is another file now")]
+    OtherFile,
+    /// The log ends before it.
+    #[error("the log has {events} events now")]
+    Shorter {
+        /// How many.
+        events: u64,
+    },
+    /// Another event stands there: what had not been acknowledged was undone, and something else was stored.
+    #[error("event {seq} is another one now")]
+    OtherEvent {
+        /// Its seq.
+        seq: u64,
+    },
+}
+
 impl Error {
     /// An operating-system refusal while doing `action` to `path`.
     pub(crate) fn io(path: impl Into<PathBuf>, action: &'static str) -> impl FnOnce(io::Error) -> Self {
@@ -359,6 +393,7 @@ impl Error {
             }
             Self::Layout { path, what } => Self::Layout { path: path.clone(), what: what.clone() },
             &Self::Shrank { ref path, seen, found } => Self::Shrank { path: path.clone(), seen, found },
+            &Self::StaleCursor { ref id, seq, source } => Self::StaleCursor { id: id.clone(), seq, source },
             Self::Foreign { path, what } => Self::Foreign { path: path.clone(), what: what.clone() },
             Self::Cancelled { reason } => Self::Cancelled { reason: std::sync::Arc::clone(reason) },
             Self::Io { path, action, source } => {

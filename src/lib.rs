@@ -37,7 +37,7 @@ pub mod store;
 pub mod stream;
 pub mod units;
 
-pub use error::{Damage, Error, Result, Unsupported};
+pub use error::{Damage, Error, Result, Stale, Unsupported};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

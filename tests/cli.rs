@@ -28,6 +28,8 @@ mod search;
 mod storage;
 #[path = "cli/timeline.rs"]
 mod timeline;
+#[path = "cli/turns.rs"]
+mod turns;
 #[path = "cli/writing.rs"]
 mod writing;
 

@@ -22,6 +22,9 @@ use shuttle::thread;
 mod error {
     pub(crate) use seslog::{Error, Result};
 }
+mod history {
+    pub(crate) use seslog::store::history::{Page, PageRequest};
+}
 mod json {
     pub(crate) use seslog::json::Text;
 }

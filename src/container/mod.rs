@@ -3,6 +3,7 @@
 //! Everything but [`disk`] works on a [`Source`], so that tests and fuzzers reach every decoder without a file.
 
 mod batch;
+mod before;
 mod crc;
 pub mod disk;
 mod encoding;
@@ -42,6 +43,7 @@ pub(crate) mod parts {
 }
 
 pub use batch::{Batch, RowMark};
+pub(crate) use before::{Before, block_before, is_reached};
 pub(crate) use crc::crc32;
 pub use encoding::{Detected, Encoding, UnknownEncoding, detect};
 pub use fault::{Fault, ReadError};

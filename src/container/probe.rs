@@ -13,7 +13,7 @@ use super::zstd::Decoder;
 use crate::limits::Limits;
 
 /// Bytes that one look at the end of a file reads first: most trailers and last rows lie in one page.
-const NEAR: u64 = 4 << 10;
+pub(super) const NEAR: u64 = 4 << 10;
 /// Bytes at the end of a file in which the last frame or row is searched before the forward walk has to answer.
 pub(super) const FAR: u64 = 60 << 10;
 

@@ -10,6 +10,7 @@ use super::stage::{Handle, Instance};
 use crate::error::{Error, Result};
 use crate::json::Text;
 use crate::row::Header;
+use crate::store::history::{Page, PageRequest};
 use crate::store::{Cancel, Events, SessionAccess, SessionHandle, SessionPersistence, Snapshot};
 
 /// An instance of the backend under test, with its appends in hand.
@@ -137,6 +138,10 @@ impl SessionHandle for WatchedHandle {
 
     fn read(&self, offset: u64, length: u64, cancel: &Cancel) -> Result<Events> {
         self.below.read(offset, length, cancel)
+    }
+
+    fn page(&self, request: &PageRequest, cancel: &Cancel) -> Result<Page> {
+        self.below.page(request, cancel)
     }
 
     fn append(&self, rows: &[&[u8]], cancel: &Cancel) -> Result<()> {

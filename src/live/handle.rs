@@ -11,6 +11,7 @@ use super::frame::Outcome;
 use super::hub::Hub;
 use crate::error::{Error, Result};
 use crate::row::Header;
+use crate::store::history::{Page, PageRequest};
 use crate::store::layout::printable;
 use crate::store::{Cancel, Events, SessionAccess, SessionHandle};
 use crate::stream::SettlementKind;
@@ -146,6 +147,10 @@ impl SessionHandle for LiveHandle {
 
     fn read(&self, offset: u64, length: u64, cancel: &Cancel) -> Result<Events> {
         self.below.read(offset, length, cancel)
+    }
+
+    fn page(&self, request: &PageRequest, cancel: &Cancel) -> Result<Page> {
+        self.below.page(request, cancel)
     }
 
     fn append(&self, rows: &[&[u8]], cancel: &Cancel) -> Result<()> {

@@ -98,6 +98,13 @@ impl Events {
         self.end_row();
     }
 
+    /// Adds the events of another run behind these.
+    pub(crate) fn extend(&mut self, other: &Self) {
+        let start = self.text.len();
+        self.text.extend_from_slice(&other.text);
+        self.ends.extend(other.ends.iter().map(|end| end.saturating_add(start)));
+    }
+
     /// Keeps the first `len` events.
     pub(crate) fn truncate(&mut self, len: usize) {
         if len < self.len() {

@@ -10,8 +10,10 @@ use super::admit::check_rows;
 use super::append::Appender;
 use super::cancel::Cancel;
 use super::events::{Checked, Events};
+use super::history::{Page, PageRequest, Paged, page_of_handle, page_of_log};
 use super::layout::{LOCK_NAME, log_name, printable};
 use super::lease::Claim;
+use super::log_file::LogFile;
 use super::log_writer::LogWriter;
 use super::open::{Opened, Validate, open_locked};
 use super::publish::{FOLDERS_SYNCED, create_dirs};
@@ -217,21 +219,61 @@ impl FileHandle {
                 return Ok(Events::default());
             }
         }
+        let read = |log: &LogFile| {
+            let mut events = Events::default();
+            self.shared.read_range(log, range_of, &mut events).map(|found| (events, Some(found)))
+        };
+        Ok(self.look(&mut state, read)?.unwrap_or_default())
+    }
+
+    /// Returns one page of the log: see [`history`](super::history).
+    ///
+    /// The pages of a log tile it, whatever is appended meanwhile: each event is in one of them.
+    ///
+    /// # Errors
+    /// As [`FileHandle::read`], for what stands where the page begins; [`Error::StaleCursor`].
+    pub fn page(&self, request: &PageRequest) -> Result<Page> {
+        self.page_unless(request, &Cancel::never())
+    }
+
+    fn page_unless(&self, request: &PageRequest, cancel: &Cancel) -> Result<Page> {
+        self.check_open("page")?;
+        cancel.check()?;
+        let mut state = self.state.lock();
+        self.check_running(&state, "page")?;
+        let is_stored = state.write.as_ref().is_none_or(|write| write.appender.is_some());
+        let page =
+            |log: &LogFile| page_of_log(log, request, cancel).map(|Paged { page, events }| (page, events));
+        let page = if is_stored { self.look(&mut state, page)? } else { None };
+        drop(state);
+        // Nothing is stored, and that can be read in any way.
+        page.map_or_else(|| page_of_handle(self, request, cancel), Ok)
+    }
+
+    /// Looks at the log and gives what was found there; `None` for a session that is created and not stored. `look` also says
+    /// how many events the log has, if it knows.
+    ///
+    /// # Errors
+    /// Those of `look`, and [`Error::NotFound`], [`Error::Shrank`].
+    fn look<T>(
+        &self,
+        state: &mut HandleState,
+        look: impl Fn(&LogFile) -> Result<(T, Option<u64>)>,
+    ) -> Result<Option<T>> {
         let mut attempt = 0;
-        let (path, events, found) = loop {
+        let (path, seen, found) = loop {
             let log = match self.shared.open_log(&state.folder) {
                 Ok(log) => log,
                 Err(Error::NotFound { .. })
                     if state.seen == 0 && self.shared.is_pending(self.header.id()) =>
                 {
-                    return Ok(Events::default());
+                    return Ok(None);
                 }
                 Err(Error::NotFound { .. }) => return Err(Error::NotFound { id: self.shown_id.clone() }),
                 Err(error) => return Err(error),
             };
-            let mut events = Events::default();
-            match self.shared.read_range(&log, range_of, &mut events) {
-                Ok(found) => break (log.path().to_path_buf(), events, found),
+            match look(&log) {
+                Ok((seen, found)) => break (log.path().to_path_buf(), seen, found),
                 // A writer cut a torn end off, or took an append back that failed.
                 Err(error) if error.is_shrunk() && attempt < READ_RETRIES => {
                     attempt = attempt.saturating_add(1)
@@ -239,11 +281,12 @@ impl FileHandle {
                 Err(error) => return Err(error),
             }
         };
-        if found < state.seen {
-            return Err(Error::Shrank { path, seen: state.seen, found });
+        match found {
+            Some(found) if found < state.seen => return Err(Error::Shrank { path, seen: state.seen, found }),
+            Some(found) => state.seen = found,
+            None => {}
         }
-        state.seen = found;
-        Ok(events)
+        Ok(Some(seen))
     }
 
     /// Stores rows behind the log, all or none, and with [`Durability::Sync`](super::Durability::Sync) returns when they are on disk.
@@ -438,6 +481,10 @@ impl SessionHandle for FileHandle {
 
     fn read(&self, offset: u64, length: u64, cancel: &Cancel) -> Result<Events> {
         self.read_unless(offset, length, cancel)
+    }
+
+    fn page(&self, request: &PageRequest, cancel: &Cancel) -> Result<Page> {
+        self.page_unless(request, cancel)
     }
 
     fn append(&self, rows: &[&[u8]], cancel: &Cancel) -> Result<()> {

@@ -4,6 +4,8 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::cancel::Cancel;
+use super::history::{Page, PageRequest, page_of_log};
 use super::layout::parse_log_name;
 use super::snapshot::header_error;
 use crate::container::disk::{Access, Disk, DiskFile, Stamp};
@@ -128,6 +130,15 @@ impl LogFile {
         Ok(line)
     }
 
+    /// One page of the log: see [`history`](super::history). For whoever has a file; a session's handle also sees to it that the
+    /// file is the session's.
+    ///
+    /// # Errors
+    /// [`Error::StaleCursor`]; what is wrong with the log where the page begins; [`Error::Io`].
+    pub fn page(&self, request: &PageRequest) -> Result<Page> {
+        page_of_log(self, request, &Cancel::never()).map(|paged| paged.page)
+    }
+
     /// Where the header ends with all that belongs to it, and the id that seals the rest of an indexed log.
     ///
     /// # Errors
@@ -156,6 +167,11 @@ impl LogFile {
     /// Bytes for single looks at both ends.
     pub(crate) fn probe_source(&self) -> FileSource<'_> {
         FileSource::new(&*self.file, self.stamp.size, NEAR).with_head(&self.head)
+    }
+
+    /// Bytes for looks near `end`, as if the log ended there.
+    pub(crate) fn source_to(&self, end: u64) -> FileSource<'_> {
+        FileSource::new(&*self.file, end.min(self.stamp.size), NEAR).with_head(&self.head)
     }
 
     /// The stored bytes of `range`, in memory of their own.

@@ -13,6 +13,7 @@ mod events;
 mod folder;
 mod follow;
 mod handle;
+pub mod history;
 mod host;
 pub mod layout;
 mod lease;

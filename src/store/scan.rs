@@ -230,12 +230,28 @@ pub(crate) fn scan_behind(
 ) -> Result<Option<Report>> {
     let mut source = log.source()?;
     let Some((_, header)) = head_of(log, &mut source)? else { return Ok(None) };
-    let blocks = reader_behind(&mut source, log.encoding(), *log.limits(), start);
+    scan_stretch(log, &mut source, header, options, start, visit)
+}
+
+/// As [`scan_behind`], to the end of `source`, which holds the log or a beginning of it that ends with a block, and whatever of
+/// it was looked at last.
+///
+/// # Errors
+/// As [`scan`].
+pub(crate) fn scan_stretch(
+    log: &LogFile,
+    source: &mut FileSource<'_>,
+    header: Header,
+    options: ScanOptions,
+    start: u64,
+    visit: Visit<'_>,
+) -> Result<Option<Report>> {
+    let blocks = reader_behind(source, log.encoding(), *log.limits(), start);
     let Some(mut blocks) = blocks.map_err(|error| Error::read(log.path(), 0, error))? else {
         return Ok(None);
     };
     let mut scan = Scan::in_the_middle(log, options, header);
-    scan.run(&mut source, &mut *blocks, visit)?;
+    scan.run(source, &mut *blocks, visit)?;
     Ok(Some(scan.finish(blocks.tail())))
 }
 

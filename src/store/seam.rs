@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::cancel::Cancel;
 use super::events::Events;
 use super::handle::SessionAccess;
+use super::history::{Page, PageRequest, page_of_handle};
 use super::snapshot::Snapshot;
 use crate::error::Result;
 use crate::json::Text;
@@ -86,6 +87,18 @@ pub trait SessionHandle: Send + Sync + Debug {
     /// was never stored and its creator closed it; what is wrong with the log;
     /// [`Shrank`](crate::Error::Shrank) if it is shorter than this handle has seen.
     fn read(&self, offset: u64, length: u64, cancel: &Cancel) -> Result<Events>;
+
+    /// Returns one page of the log: see [`history`](super::history).
+    ///
+    /// Provided by way of [`SessionHandle::read`], in O(page) events and O(log n) looks for the end; a backend that can find the end
+    /// itself, or bind cursors to what it stores, does better.
+    ///
+    /// # Errors
+    /// [`StaleCursor`](crate::Error::StaleCursor), and those of [`SessionHandle::read`] where nothing can be read in the page's
+    /// direction. What stands before damage is served first.
+    fn page(&self, request: &PageRequest, cancel: &Cancel) -> Result<Page> {
+        page_of_handle(self, request, cancel)
+    }
 
     /// Stores rows behind the log, all or none. They continue the log's seqs.
     ///

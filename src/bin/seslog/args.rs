@@ -8,7 +8,7 @@ use crate::failure::Done;
 use crate::root::Root;
 use crate::{
     append, archive, cat, compact, completions, convert, demo, export, follow, fork, grep, import, ls, man,
-    messages, migrate, mv, new, prune, recover, rm, stat, timeline, verify,
+    messages, migrate, mv, new, prune, recover, rm, stat, timeline, turns, verify,
 };
 
 /// Lists, reads, checks and repairs the event logs of AI-agent sessions.
@@ -48,6 +48,7 @@ enum Verb {
     Grep(grep::Args),
     Messages(messages::Args),
     Timeline(timeline::Args),
+    Turns(turns::Args),
     Follow(follow::Args),
     Export(export::Args),
     Fork(fork::Args),
@@ -85,6 +86,7 @@ pub(crate) fn run() -> Done {
         Verb::Follow(args) => follow::run(&root()?, &args),
         Verb::Fork(args) => fork::run(&root()?, &args),
         Verb::Timeline(args) => timeline::run(&root()?, &args),
+        Verb::Turns(args) => turns::run(&root()?, &args),
         Verb::Export(args) => export::run(&root()?, &args),
         Verb::Mv(args) => mv::run(&root()?, &args),
         Verb::Rm(args) => rm::run(&root()?, &args),

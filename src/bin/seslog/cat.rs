@@ -7,6 +7,7 @@ use std::ops::ControlFlow;
 use globset::GlobSet;
 use seslog::container::Detected;
 use seslog::row::{Check, Header, PhysicalRow, Seeding};
+use seslog::store::history::{PageLimits, PageRequest, PageStart};
 use seslog::store::{Item, LogFile, Report, ScanOptions, State, Verdict, scan, scan_from};
 use seslog::units::Generation;
 use seslog::{Damage, Error};
@@ -38,6 +39,9 @@ pub(crate) struct Args {
     /// Of what the other choices leave, look at the last events only (rows, with --rows)
     #[arg(long, value_name = "N")]
     tail: Option<u64>,
+    /// Begin with the last turns: with the turn/start of the last but so many
+    #[arg(long, value_name = "N", conflicts_with = "lenient")]
+    turns: Option<u64>,
     /// Leave the header line out
     #[arg(long)]
     no_header: bool,
@@ -67,6 +71,7 @@ pub(crate) fn run(root: &Root, args: &Args) -> Done {
     if let Err(error) = log.check_encoding() {
         printer.refuse(error)?;
     }
+    printer.turns_from()?;
     if args.current && printer.is_older() {
         return print_converted(printer, &log);
     }
@@ -267,6 +272,33 @@ impl<'a> Printer<'a> {
         };
         self.from = self.from.max(cut);
         Ok(())
+    }
+
+    /// Moves the start to the last turns, which are looked for from the end.
+    fn turns_from(&mut self) -> Result<(), Failure> {
+        let Some(turns) = self.args.turns else { return Ok(()) };
+        if self.is_older() && !self.args.current {
+            let what = "--turns needs --current where the log is of an older generation";
+            return Err(Failure::new(what, "add --current; the log stays as it is"));
+        }
+        if turns == 0 {
+            self.left = 0;
+            return Ok(());
+        }
+        let (mut place, mut left) = (PageStart::End, turns);
+        loop {
+            let request = PageRequest::backward(place, PageLimits::default().with_turns(left));
+            let page = self.log.page(&request)?;
+            let begun = page.events.iter().filter(|event| event.is("turn/start")).count() as u64;
+            left = left.saturating_sub(begun);
+            match page.before {
+                Some(before) if left > 0 && page.has_more() => place = PageStart::Cursor(before),
+                _ => {
+                    self.from = self.from.max(page.first_seq);
+                    return Ok(());
+                }
+            }
+        }
     }
 
     /// Moves the start to the last events, if their number is known; else keeps the last lines in memory.

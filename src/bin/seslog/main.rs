@@ -38,6 +38,7 @@ mod stall;
 mod stat;
 mod target;
 mod timeline;
+mod turns;
 mod verdict;
 mod verify;
 mod vocabulary;

@@ -43,6 +43,7 @@ use self::queue::Queue;
 use super::cancel::Cancel;
 use super::events::Events;
 use super::handle::SessionAccess;
+use super::history::{Page, PageRequest};
 use super::seam::{SessionHandle, SessionPersistence};
 use super::snapshot::Snapshot;
 use crate::error::Result;
@@ -166,6 +167,11 @@ impl AsyncHandle {
     /// See [`SessionHandle::read`].
     pub fn read(&self, offset: u64, length: u64) -> Call<Events> {
         self.queue.push("read", move |handle, cancel| handle.read(offset, length, cancel))
+    }
+
+    /// See [`SessionHandle::page`].
+    pub fn page(&self, request: PageRequest) -> Call<Page> {
+        self.queue.push("page", move |handle, cancel| handle.page(&request, cancel))
     }
 
     /// See [`SessionHandle::append`].

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::super::history::{Page, PageRequest};
 use super::super::{Cancel, Events, SessionAccess, SessionHandle};
 use super::Shared;
 use super::live::Live;
@@ -46,6 +47,11 @@ impl SessionHandle for BehindHandle {
     /// Events that wait are not there yet.
     fn read(&self, offset: u64, length: u64, cancel: &Cancel) -> Result<Events> {
         self.live.read(offset, length, cancel)
+    }
+
+    /// Events that wait are not there yet.
+    fn page(&self, request: &PageRequest, cancel: &Cancel) -> Result<Page> {
+        self.live.page(request, cancel)
     }
 
     fn append(&self, rows: &[&[u8]], cancel: &Cancel) -> Result<()> {

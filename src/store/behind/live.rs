@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use super::super::history::{Page, PageRequest};
 use super::super::layout::printable;
 use super::super::sync::{Condvar, Mutex, MutexGuard};
 use super::super::{Cancel, Events, SessionHandle, SessionPersistence};
@@ -275,6 +276,11 @@ impl Live {
     pub(super) fn read(&self, offset: u64, length: u64, cancel: &Cancel) -> Result<Events> {
         self.check_open("read")?;
         self.below().ok_or_else(|| self.poisoned())?.read(offset, length, cancel)
+    }
+
+    pub(super) fn page(&self, request: &PageRequest, cancel: &Cancel) -> Result<Page> {
+        self.check_open("page")?;
+        self.below().ok_or_else(|| self.poisoned())?.page(request, cancel)
     }
 
     pub(super) fn report(&self, error: &Error) {
