@@ -184,6 +184,13 @@ impl Log {
         Self { base: seq.clamp(self.base, self.end), ..self.clone() }
     }
 
+    /// Bytes of memory that the rows take, whoever shares them, and what keeps them in order.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let blocks = self.full.iter().chain([&self.last]).map(|block| block.memory_bytes());
+        let table = self.full.capacity().saturating_mul(size_of::<Arc<Block>>());
+        blocks.fold(table, usize::saturating_add)
+    }
+
     fn stored_end(&self) -> u64 {
         self.last.first.saturating_add(self.last.len())
     }
@@ -218,6 +225,13 @@ impl Log {
 }
 
 impl Block {
+    fn memory_bytes(&self) -> usize {
+        let Self { first: _, text, ends, odd } = self;
+        let numbers = ends.capacity().saturating_add(odd.capacity()).saturating_mul(size_of::<u32>());
+        // In an `Arc`, whose counts are two words.
+        size_of::<(Self, [usize; 2])>().saturating_add(text.capacity()).saturating_add(numbers)
+    }
+
     fn len(&self) -> u64 {
         u64::try_from(self.ends.len()).unwrap_or(u64::MAX)
     }
