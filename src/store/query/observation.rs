@@ -158,10 +158,11 @@ impl Contents {
     pub(super) fn checked(
         header: Header,
         inherited: u64,
-        log: Log,
+        mut log: Log,
         stored: u64,
         settings: &Settings,
     ) -> Result<Self, CreateFault> {
+        log.shrink();
         // The session adds a mark behind its log, and would keep a copy of the last block for it.
         let messages = restore(&header, inherited, &log, settings)?.messages().out_of(&log);
         Ok(Self { header, inherited, log, stored, messages })
