@@ -348,6 +348,13 @@ fn whatever_happens_to_logs_in_memory_is_served_as_it_is() {
     runs(|| World::Memory(MemoryStorage::new()));
 }
 
+/// By chance, it is rare that a log is read twice in one tick of the clock and changed in between.
+#[test]
+fn a_rewrite_in_the_same_tick_is_served_as_it_is() {
+    let world = World::Files(FaultDisk::new(), Encoding::Plain);
+    run(&world, &[Op::Append(0, 3), Op::Read(0), Op::Rewrite(0), Op::Read(0), Op::Rewrite(0), Op::Hold(0)]);
+}
+
 /// The states that a log had, and the last of them that was there for sure.
 #[derive(Default)]
 struct History {

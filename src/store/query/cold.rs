@@ -244,8 +244,7 @@ impl Cache {
     fn trim(&mut self, entries_max: usize, bytes_max: usize) -> Vec<Entry> {
         let mut evicted = Vec::new();
         while self.unpinned.len() > entries_max || self.unpinned_bytes > bytes_max {
-            let Some((_, id)) = self.unpinned.first_key_value() else { break };
-            let id = id.clone();
+            let Some((_, id)) = self.unpinned.pop_first() else { break };
             evicted.extend(self.take(&id));
         }
         evicted
