@@ -203,7 +203,6 @@ pub(super) const ELSEWHERE: &[(u32, u32, &str)] = &[
     (110, 110, FILES),
     (131, 131, FILES),
     (133, 133, FILES),
-    (135, 135, LIVE),
     (138, 138, LIVE),
 ];
 

@@ -193,8 +193,9 @@ impl Log {
     /// Bytes of memory that the rows take, whoever shares them, and what keeps them in order.
     pub(crate) fn memory_bytes(&self) -> usize {
         let blocks = self.full.iter().chain([&self.last]).map(|block| block.memory_bytes());
+        let list = size_of::<(Vec<Arc<Block>>, [usize; 2])>();
         let table = self.full.capacity().saturating_mul(size_of::<Arc<Block>>());
-        blocks.fold(table, usize::saturating_add)
+        blocks.fold(table.saturating_add(list), usize::saturating_add)
     }
 
     fn stored_end(&self) -> u64 {

@@ -62,7 +62,9 @@ impl Messages {
 
     /// Bytes of memory that they take besides the log.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.places.capacity().saturating_mul(size_of::<Place>())
+        // The list is in an `Arc`, whose counts are two words.
+        let list = size_of::<(Vec<Place>, [usize; 2])>();
+        self.places.capacity().saturating_mul(size_of::<Place>()).saturating_add(list)
     }
 
     fn text(&self, place: &Place) -> Option<&str> {

@@ -257,6 +257,7 @@ impl fmt::Debug for Cold {
             .field("entries_max", &self.entries_max)
             .field("bytes_max", &self.bytes_max)
             .field("usage", &self.usage())
+            .field("is_reading", &!self.flights.is_empty())
             .finish_non_exhaustive()
     }
 }

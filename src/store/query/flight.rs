@@ -102,6 +102,11 @@ impl<K: Clone + Eq + Hash, V: Clone> Flights<K, V> {
 }
 
 impl<K: Eq + Hash, V> Flights<K, V> {
+    /// Whether nobody fetches or waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.flights.lock().is_empty()
+    }
+
     /// Ends the lead on `key`: with a value for those who wait, or for one of them to take over.
     fn end(&self, key: &K, state: State<V>) {
         let mut flights = self.flights.lock();
