@@ -417,7 +417,7 @@ fn readers_beside_a_writer_get_a_state_that_was_there_while_they_asked() {
                     }
                 });
             }
-            for step in 3..120_u64 {
+            for step in 3..63_u64 {
                 state.push(row_by("s", step, 24));
                 let row = row_by("s", step, 24);
                 history.change(state.clone(), || world.append("s", |_| vec![row.clone()]));
