@@ -20,7 +20,8 @@ use seslog::container::disk::{Disk, OsDisk};
 use seslog::json::{Text, write_string};
 use seslog::limits::Limits;
 use seslog::row::Header;
-use seslog::session::{Intent, OpenTurn, Session, Settings, fork_prefix};
+use seslog::session::{Intent, Session, Settings, fork_prefix};
+use seslog::store::query::QueryOptions;
 use seslog::store::{
     Cancel, FileStore, Host, LogFile, ReadMode, ScanOptions, SessionAccess, SessionPersistence, Verdict,
     no_setup, scan,
@@ -58,15 +59,15 @@ fn tour() -> Outcome {
     println!("2. What is stored? Anybody may look; reading takes no lock and changes nothing.");
     let reader = store.open(&Text::from(ID), SessionAccess::Read)?;
     let events = reader.read(0, u64::MAX)?;
-    let mut open = OpenTurn::default();
-    events.iter().for_each(|event| open.push(&event));
-    println!("   {} events; a turn is open: {}", events.len(), open.is_open());
-    ensure(events.len() == 9 && open.is_open(), "turn 1 and the start of turn 2")?;
+    let host = host_on(&store);
+    let query = host.query(QueryOptions::default());
+    let seen = query.read(&Text::from(ID), &never)?;
+    println!("   {} events; {} more would close the open turn", events.len(), seen.closers().len());
+    ensure(events.len() == 9 && !seen.closers().is_empty(), "turn 1 and the start of turn 2")?;
     // The attempt that was streaming left nothing: it is stored whole, by its settlement, or not at all.
     ensure(settlements(&store, ID)? == 1, "the attempt of turn 1 and no other")?;
 
     println!("3. Another host resumes the session. What the crash left open is closed in the log.");
-    let host = host_on(&store);
     let open = host.resume(&Text::from(ID), &mut no_setup, &never)?;
     let session = open.session();
     for event in session.log().suffix(events.len() as u64).iter() {
@@ -84,6 +85,8 @@ fn tour() -> Outcome {
     end_turn(session, 3)?;
     open.flush(&never)?;
     println!("   {} messages for the model", session.messages().len());
+    // The same question as before; the session answers now, not its log.
+    ensure(query.read(&Text::from(ID), &never)?.live().is_some(), "it is live")?;
 
     println!("5. A fork begins with turn 1, and answers differently from there.");
     let end_of_turn_1 = 5;

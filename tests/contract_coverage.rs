@@ -8,14 +8,13 @@ use std::path::{Path, PathBuf};
 const LAST: u32 = 140;
 
 /// The fewest that are to be covered.
-const COVERED_MIN: usize = 125;
+const COVERED_MIN: usize = 126;
 
 /// Why a rule has no test of its number. One that has a test may not stand here.
 const UNCOVERED: &[(u32, &str)] = &[
     (2, "values come as JSON text: no property of an input can be read twice"),
     (28, "`system/message` is of generation 3, which is not the current one"),
     (63, "offsets and lengths are unsigned integers: none is negative or fractional"),
-    (135, "an observation cache belongs to live reading"),
     (138, "a projection cache belongs to live reading"),
 ];
 

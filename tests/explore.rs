@@ -1,5 +1,5 @@
-//! Explores schedules of write-behind: the very code of `src/store/behind`, compiled here over locks and threads of which a
-//! scheduler decides every step.
+//! Explores schedules of write-behind and of readers that share one read: the very code of `src/store/behind` and
+//! `src/store/query/flight.rs`, compiled here over locks and threads of which a scheduler decides every step.
 //!
 //! A run is one schedule, drawn from a seed. A schedule that fails is printed by shuttle, for `shuttle::replay`. Time is a
 //! [`behind::ManualClock`]: a wait with a limit never ends by itself here, so what ends it must have woken it.
@@ -46,6 +46,12 @@ use seslog::store::{Cancel, Durability, Events, SessionAccess, SessionHandle, Se
 mod behind;
 #[path = "explore/disk.rs"]
 mod disk;
+#[path = "explore"]
+mod query {
+    #[path = "../../src/store/query/flight.rs"]
+    pub(crate) mod flight;
+    mod flights;
+}
 #[path = "explore/sync.rs"]
 mod sync;
 

@@ -94,6 +94,7 @@ macro_rules! __contract_rules {
             }
             consumers {
                 r107_a_malformed_message_makes_no_session
+                r107_a_query_calls_a_malformed_message_corrupt
             }
             damage {
                 r108_an_open_turn_is_returned_as_it_is
@@ -134,6 +135,8 @@ macro_rules! __contract_rules {
                 r134_cancelling_in_the_middle_undoes_no_durable_step
             }
             consumers {
+                r135_a_cold_query_closes_an_interrupted_log_in_memory_only
+                r135_an_unchanged_revision_is_not_read_again_and_a_changed_one_is
                 r136_a_resumed_session_is_owned_and_closed_once
                 r136_a_second_resume_adds_nothing
                 r136_a_resume_that_was_killed_is_resumed
@@ -146,6 +149,7 @@ macro_rules! __contract_rules {
             }
             consumers {
                 r140_an_exported_text_is_the_header_and_what_was_appended
+                r140_the_blank_probe_never_hides_a_session_with_a_turn
             }
         }
     };
@@ -199,7 +203,6 @@ pub(super) const ELSEWHERE: &[(u32, u32, &str)] = &[
     (110, 110, FILES),
     (131, 131, FILES),
     (133, 133, FILES),
-    (135, 135, LIVE),
     (138, 138, LIVE),
 ];
 

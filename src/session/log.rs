@@ -184,6 +184,20 @@ impl Log {
         Self { base: seq.clamp(self.base, self.end), ..self.clone() }
     }
 
+    /// Gives back the room that blocks hold in advance, for a log that will not grow. Blocks that a snapshot shares stay.
+    pub(crate) fn shrink(&mut self) {
+        let full = Arc::get_mut(&mut self.full).into_iter().flatten();
+        full.chain([&mut self.last]).filter_map(Arc::get_mut).for_each(Block::shrink);
+    }
+
+    /// Bytes of memory that the rows take, whoever shares them, and what keeps them in order.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let blocks = self.full.iter().chain([&self.last]).map(|block| block.memory_bytes());
+        let list = size_of::<(Vec<Arc<Block>>, [usize; 2])>();
+        let table = self.full.capacity().saturating_mul(size_of::<Arc<Block>>());
+        blocks.fold(table.saturating_add(list), usize::saturating_add)
+    }
+
     fn stored_end(&self) -> u64 {
         self.last.first.saturating_add(self.last.len())
     }
@@ -218,6 +232,19 @@ impl Log {
 }
 
 impl Block {
+    fn shrink(&mut self) {
+        self.text.shrink_to_fit();
+        self.ends.shrink_to_fit();
+        self.odd.shrink_to_fit();
+    }
+
+    fn memory_bytes(&self) -> usize {
+        let Self { first: _, text, ends, odd } = self;
+        let numbers = ends.capacity().saturating_add(odd.capacity()).saturating_mul(size_of::<u32>());
+        // In an `Arc`, whose counts are two words.
+        size_of::<(Self, [usize; 2])>().saturating_add(text.capacity()).saturating_add(numbers)
+    }
+
     fn len(&self) -> u64 {
         u64::try_from(self.ends.len()).unwrap_or(u64::MAX)
     }

@@ -55,6 +55,18 @@ impl Messages {
         self.places.iter().map(|place| self.text(place).expect("places are ranges of rows of this log"))
     }
 
+    /// The same messages out of `log`, which has the same rows wherever a message stands.
+    pub(crate) fn out_of(self, log: &Log) -> Self {
+        Self { log: log.clone(), ..self }
+    }
+
+    /// Bytes of memory that they take besides the log.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        // The list is in an `Arc`, whose counts are two words.
+        let list = size_of::<(Vec<Place>, [usize; 2])>();
+        self.places.capacity().saturating_mul(size_of::<Place>()).saturating_add(list)
+    }
+
     fn text(&self, place: &Place) -> Option<&str> {
         let range = usize::try_from(place.start).ok()?..usize::try_from(place.end).ok()?;
         self.log.row(place.seq)?.get(range)

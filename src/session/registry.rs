@@ -124,6 +124,12 @@ impl Sessions {
         }))
     }
 
+    /// The settings that sessions are forked with here.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.0.settings
+    }
+
     /// Publishes `session` under its id without announcing it. Of two sessions of one id that race, one enters.
     ///
     /// # Errors

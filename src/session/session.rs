@@ -374,6 +374,12 @@ impl Session {
         derivation.messages(intake, log)
     }
 
+    /// The log and the messages of one and the same moment.
+    pub(crate) fn view(&self) -> (Log, Messages) {
+        let State { log, intake, derivation, .. } = &mut *self.state.lock();
+        (log.clone(), derivation.messages(intake, log))
+    }
+
     /// The seqs on the surface now, in its order.
     #[must_use]
     pub fn surface(&self) -> Vec<u64> {

@@ -6,13 +6,15 @@ use parking_lot::Mutex;
 
 use super::cancel::Cancel;
 use super::handle::SessionAccess;
+use super::interrupted::ClosedLog;
+use super::query::{Query, QueryOptions};
 use super::seam::{SessionHandle, SessionPersistence};
 use crate::error::Error;
 use crate::json::Text;
-use crate::row::{Check, Header, Seeding};
+use crate::row::{Header, Seeding};
 use crate::session::{
-    Attachment, CreateFault, ForkFault, HostError, LiveFault, Log, OpenTurn, Session, Sessions, Settings,
-    child_header, fork_prefix,
+    Attachment, CreateFault, ForkFault, HostError, LiveFault, Session, Sessions, Settings, child_header,
+    fork_prefix,
 };
 
 /// Makes the sessions of a host live: each one in memory, among the live [`Sessions`], and in the store.
@@ -99,6 +101,13 @@ impl Host {
         &self.sessions
     }
 
+    /// A view of the live sessions and the stored ones together, which owns none of them. What it reads it keeps for its next
+    /// reader, so ask once and keep it.
+    #[must_use]
+    pub fn query(&self, options: QueryOptions) -> Query {
+        Query::over(self.store.clone(), &self.sessions, options)
+    }
+
     /// Creates a session that begins with nothing but what `setup` appends.
     ///
     /// # Errors
@@ -173,17 +182,7 @@ impl Host {
 
     /// The stored session as it goes on: with what closes its open turn, which nothing has stored yet.
     fn restore(&self, handle: &dyn SessionHandle, cancel: &Cancel) -> Result<Arc<Session>, HostFault> {
-        let events = handle.read(0, u64::MAX, cancel)?;
-        let limits = self.settings.limits();
-        let invalid = |(index, source): (u64, _)| Error::InvalidRow {
-            index: usize::try_from(index).unwrap_or(usize::MAX),
-            source,
-        };
-        let mut log = Log::of_rows(events.rows(), Check::Envelope, limits).map_err(invalid)?;
-        for row in OpenTurn::of(&log).closers() {
-            let index = log.end();
-            log.push(&row, Check::Envelope, limits).map_err(|source| invalid((index, source)))?;
-        }
+        let ClosedLog { log, .. } = ClosedLog::read(handle, self.settings.limits(), cancel)?;
         let header = handle.header().clone();
         let cut = (header.seeding() != Seeding::Unseeded).then(|| handle.inherited_event_count());
         Ok(Session::restore(header, &log, cut, &self.settings)?)

@@ -45,6 +45,8 @@ pub struct Snapshot {
     pub error: Option<Box<Error>>,
     /// Older generations beside the log.
     pub older: Vec<PathBuf>,
+    /// The log is a file that had been quiet when it was looked at.
+    pub(super) is_quiet: bool,
 }
 
 /// Whether a log can be used, as far as its two ends tell.
@@ -107,6 +109,9 @@ enum Token {
     Counted { storage: u64, change: u64 },
 }
 
+/// The coarsest clock that a file system in use stamps with, that of FAT. Others tick every few milliseconds.
+const TICK_NS: i128 = 2_000_000_000;
+
 /// The revision of a file: what its name stood for, and when that was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct FileRevision {
@@ -153,6 +158,13 @@ impl FileRevision {
         let &Stamp { device, inode, size, modified_ns, changed_ns, .. } = stamp;
         Self { device, inode, size, modified_ns: ns(modified_ns), changed_ns: ns(changed_ns) }
     }
+
+    /// Whether the file had been quiet at `now_ns` for so long that any change from then on shows in its revision: a clock that
+    /// ticks more coarsely than changes follow each other gives two of them one stamp.
+    pub(super) fn was_quiet(&self, now_ns: i128) -> bool {
+        let last = i128::from(self.modified_ns.max(self.changed_ns));
+        last.saturating_add(TICK_NS) <= now_ns
+    }
 }
 
 impl fmt::Display for Revision {
@@ -182,7 +194,18 @@ impl Snapshot {
             state: State::Empty,
             error: None,
             older: Vec::new(),
+            is_quiet: false,
         }
+    }
+
+    /// Whether any change of the log from now on will give it another [`revision`](Self::revision): only then may what was read
+    /// of it be kept under that revision.
+    ///
+    /// Of a file, if it had been quiet for two seconds when it was looked at, since a file system may stamp what follows sooner
+    /// with the same time. Of a backend that counts its changes, always. `false` where there is no revision.
+    #[must_use]
+    pub fn is_quiet(&self) -> bool {
+        self.revision.is_some_and(|revision| self.is_quiet || revision.as_file().is_none())
     }
 
     /// A session that is well, of which nothing is known but its header: for backends of other crates, which then fill in what
@@ -224,9 +247,12 @@ impl Snapshot {
     }
 
     fn of_log_now(disk: &Arc<dyn Disk>, path: &Path, limits: Limits) -> Result<Self> {
+        // The clock first: whatever changes behind this moment has a later stamp.
+        let now_ns = disk.now_ns();
         // Two page reads cost less than setting a map up.
         let log = LogFile::open(disk, path, limits, ReadMode::Read)?;
         let mut snapshot = Self::at(path);
+        snapshot.is_quiet = FileRevision::of(log.stamp()).was_quiet(now_ns);
         snapshot.size_bytes = Some(log.stamp().size);
         snapshot.revision = Some(Revision::of(log.stamp()));
         snapshot.encoding = Some(log.encoding());

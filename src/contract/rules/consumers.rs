@@ -1,18 +1,21 @@
 //! C8 and C11, where a session is made of what is stored, and stored as it is made.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::contract::backend::{Backend, Crash, Step};
+use crate::contract::backend::{Backend, Crash, NotOffered, Step};
 use crate::contract::stage::{
     Handle, Instance, Outcome, Stage, append, entries, header, is_owned, list, never, open, read_all, row_of,
     rows_by, stat,
 };
 use crate::error::{Error, Result};
 use crate::export::write_text;
+use crate::json::Text;
 use crate::limits::Limits;
 use crate::row::{Check, Header, Seeding};
 use crate::session::{CreateFault, EventFault, Intent, Log, OpenTurn, Session, Sessions, Settings};
 use crate::store::SessionAccess::{Read, Write};
+use crate::store::query::{ActivitySource, Corrupt, NoHint, Query, QueryFault, QueryOptions};
 use crate::units::{Generation, UnixMs};
 
 fn settings() -> Settings {
@@ -86,6 +89,28 @@ pub(crate) fn r107_a_malformed_message_makes_no_session(backend: &dyn Backend) -
     Ok(())
 }
 
+fn query(store: &Instance) -> Query {
+    Query::new(Arc::clone(store), &Sessions::new(settings()), QueryOptions::default())
+}
+
+pub(crate) fn r107_a_query_calls_a_malformed_message_corrupt(backend: &dyn Backend) -> Outcome {
+    let stage = Stage::new(backend);
+    let data = "{\"id\":\"\",\"role\":\"user\",\"source\":{\"kind\":\"user\"},\"content\":[]}";
+    let message = row_of("user/message", 0, &format!("{data},\"surfaceOp\":\"append\""));
+    stage.plant("s", &[message])?;
+    let refused = query(&stage.instance()).read(&Text::from("s"), &never());
+    let is_named = |source: &Corrupt| match source {
+        Corrupt::Events(CreateFault::Event { index: 0, fault: EventFault::Message(_) }) => true,
+        Corrupt::Log(error) => matches!(error, Error::Corruption { .. }),
+        Corrupt::Events(_) => false,
+    };
+    assert!(
+        matches!(&refused, Err(QueryFault::CorruptSession { source, .. }) if is_named(source)),
+        "{refused:?}"
+    );
+    Ok(())
+}
+
 /// A log that ends in the middle of a step.
 fn interrupted() -> Vec<String> {
     let step = "{\"turn\":1,\"step\":1}";
@@ -94,6 +119,69 @@ fn interrupted() -> Vec<String> {
         row_of("step/start", 1, step),
         row_of("plan/mode", 2, "{\"active\":true}"),
     ]
+}
+
+pub(crate) fn r135_a_cold_query_closes_an_interrupted_log_in_memory_only(backend: &dyn Backend) -> Outcome {
+    let stage = Stage::new(backend);
+    stage.store("s", &[interrupted()]);
+    let before = stage.stored("s");
+    let found = query(&stage.instance()).read(&Text::from("s"), &never()).unwrap();
+    assert_eq!(rows_of(&found.stored()), interrupted());
+    let closers: Vec<String> = OpenTurn::of(&log_of(&interrupted()))
+        .closers()
+        .into_iter()
+        .map(|row| String::from_utf8(row).expect("closers are text"))
+        .collect();
+    assert_eq!((closers.len(), rows_of(&found.closers())), (2, closers));
+    assert_eq!(stage.stored("s"), before);
+    // The writer that closes it appends the very same.
+    resume(&stage.instance(), "s").unwrap().0.close().unwrap();
+    assert_eq!(stage.read()[..5], rows_of(found.log()));
+    Ok(())
+}
+
+pub(crate) fn r135_an_unchanged_revision_is_not_read_again_and_a_changed_one_is(
+    backend: &dyn Backend,
+) -> Outcome {
+    let stage = Stage::new(backend);
+    stage.store("s", &[interrupted()]);
+    let store = stage.instance();
+    let (query, id) = (query(&store), Text::from("s"));
+    let read = || rows_of(&query.read(&id, &never()).unwrap().stored());
+    // Whatever is kept, what was appended is there.
+    assert_eq!(read(), interrupted());
+    let handle = stage.writer("s");
+    append(&handle, &rows_by("a", 3..4)).unwrap();
+    assert_eq!(read(), [interrupted(), rows_by("a", 3..4)].concat());
+    handle.close().unwrap();
+
+    settled(&stage, "s")?;
+    assert_eq!(read().len(), 4);
+    // A look, and nothing else.
+    let reads = |work: &dyn Fn()| {
+        let before = stage.storage().reads()?;
+        work();
+        Ok(stage.storage().reads()?.saturating_sub(before))
+    };
+    let of_a_look = reads(&|| assert!(stat(&store, "s").is_some()))?;
+    assert_eq!(reads(&|| assert_eq!(read().len(), 4))?, of_a_look);
+    let handle = stage.writer("s");
+    append(&handle, &rows_by("a", 4..5)).unwrap();
+    assert!(reads(&|| assert_eq!(read().len(), 5))? > of_a_look);
+    Ok(())
+}
+
+/// Waits until any change of a session would show in its revision.
+fn settled(stage: &Stage<'_>, id: &str) -> Outcome {
+    // The clocks of file systems tick within two seconds. A disk that a test plays has one that goes on with each look.
+    let store = stage.instance();
+    for _ in 0..2000 {
+        if stat(&store, id).is_some_and(|snapshot| snapshot.is_quiet()) {
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    Err(NotOffered::because("no revision tells every change"))
 }
 
 pub(crate) fn r136_a_resumed_session_is_owned_and_closed_once(backend: &dyn Backend) -> Outcome {
@@ -230,6 +318,27 @@ pub(crate) fn r140_an_exported_text_is_the_header_and_what_was_appended(backend:
         assert_eq!(write_text(&*reader, &mut text, &never()).unwrap(), 150);
         assert_eq!(String::from_utf8(text).unwrap(), expected);
         assert_eq!(read_all(&reader).unwrap(), rows);
+    }
+    Ok(())
+}
+
+pub(crate) fn r140_the_blank_probe_never_hides_a_session_with_a_turn(backend: &dyn Backend) -> Outcome {
+    let stage = Stage::new(backend);
+    let start = row_of("turn/start", 0, "{\"turn\":1}");
+    let end = row_of("turn/end", 1, "{\"turn\":1,\"reason\":{\"kind\":\"completed\"}}");
+    stage.store("open", &[vec![start.clone()]]);
+    stage.store("closed", &[vec![start, end]]);
+    stage.store("long", &[rows_by("a", 0..40)]);
+    stage.store("blank", &[rows_by("a", 0..2)]);
+    let pending = stage.instance();
+    let _handle = pending.create(header("pending"), None, &never()).unwrap();
+    for store in [&pending, &stage.instance()] {
+        for summary in query(store).summaries(&NoHint, &never()).unwrap() {
+            let id = summary.session.id().map(Text::to_string_lossy).unwrap_or_default();
+            let may_be_hidden = matches!(&*id, "blank" | "pending");
+            assert!(may_be_hidden || !summary.activity.is_blank, "{id}: {summary:?}");
+            assert!(summary.source != ActivitySource::Failed, "{id}: {summary:?}");
+        }
     }
     Ok(())
 }

@@ -166,6 +166,8 @@ impl<'a> Entry<'a> {
         snapshot.size_bytes = Some(self.log().size);
         snapshot.last_time = (flags & FLAG_LAST_TIME != 0).then(|| UnixMs::new(last_time.get()));
         snapshot.revision = Some(self.log().into());
+        // It was when it was read, and nothing has changed since.
+        snapshot.is_quiet = true;
         (snapshot.state, snapshot.error) = (state, error);
         snapshot.older = self.older(folder)?;
         Some(snapshot)

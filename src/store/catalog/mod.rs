@@ -123,10 +123,7 @@ impl Seen {
 
     /// Whether a file of that revision had been quiet for long enough that any change would show.
     fn was_quiet(&self, revision: &FileRevision) -> bool {
-        /// The coarsest clock of a file system in use, that of FAT. Others tick every few milliseconds.
-        const TICK_NS: i128 = 2_000_000_000;
-        let last = i128::from(revision.modified_ns.max(revision.changed_ns));
-        last.saturating_add(TICK_NS) <= self.at_ns
+        revision.was_quiet(self.at_ns)
     }
 }
 

@@ -17,7 +17,7 @@ use super::log_file::{LogFile, ReadMode};
 use super::range::count_events;
 use super::restore::restore_range_of;
 use super::scan::{Item, ScanOptions, scan, scan_behind, scan_from};
-use super::snapshot::Revision;
+use super::snapshot::{FileRevision, Revision};
 use super::store::{FileStore, current_header};
 use crate::container::Encoding;
 use crate::container::disk::Disk;
@@ -147,9 +147,6 @@ const BATCH_BYTES: usize = 1 << 20;
 const CONVERTED_BATCH_BYTES: usize = 32 << 20;
 /// A failure is told when it has lasted so long.
 const PATIENCE_NS: i128 = 500_000_000;
-/// Behind a change, a file may change once more without any sign of it for as long as the clock of the coarsest file system in
-/// use takes to tick: that of FAT.
-const TICK_NS: i128 = 2_000_000_000;
 
 impl Follower {
     /// Follows the log of the session folder at `path`, or the log file there.
@@ -248,8 +245,7 @@ impl Follower {
         let log = LogFile::open(&disk, &looked.path, self.limits, ReadMode::Read)?;
         self.is_gone = false;
         let (update, is_all) = self.look(&log)?;
-        let changed_ns = stamp.changed_ns.max(stamp.modified_ns);
-        let is_quiet = changed_ns.saturating_add(TICK_NS) <= now_ns;
+        let is_quiet = FileRevision::of(&stamp).was_quiet(now_ns);
         if is_all && is_quiet && Revision::of(log.stamp()) == looked.revision {
             self.looked = Some(looked);
         }
