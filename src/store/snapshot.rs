@@ -15,6 +15,7 @@ use crate::container::{Detected, Encoding, Last, ReadError, probe};
 use crate::error::{Damage, Error, Result, Unsupported};
 use crate::limits::Limits;
 use crate::row::{Check, Header, HeaderFault, PhysicalRow};
+use crate::session::{Overview, Projected, Projections};
 use crate::units::{Generation, UnixMs};
 
 /// One session as a listing shows it. Nothing of the middle of its log was read.
@@ -45,6 +46,8 @@ pub struct Snapshot {
     pub error: Option<Box<Error>>,
     /// Older generations beside the log.
     pub older: Vec<PathBuf>,
+    /// States of the built-in projections, as JSON text from a cache; nobody has looked into it.
+    pub(super) states: Option<Box<[u8]>>,
 }
 
 /// Whether a log can be used, as far as its two ends tell.
@@ -182,7 +185,27 @@ impl Snapshot {
             state: State::Empty,
             error: None,
             older: Vec::new(),
+            states: None,
         }
+    }
+
+    /// What is known of the session besides, without reading its log: by listings that were asked for it
+    /// ([`FileStore::list_with_overviews`](super::FileStore::list_with_overviews)), of sessions that were folded before.
+    #[must_use]
+    pub fn overview(&self) -> Option<Overview> {
+        let projected = Projected::read_json(&Projections::built_in(), self.states.as_deref()?)?;
+        // Older generations are folded as they read in the current one, where they have other numbers of events.
+        let is_converted = self.generation != Some(Generation::CURRENT);
+        Overview::of(&projected).filter(|overview| is_converted || Some(overview.events) == self.event_count)
+    }
+
+    /// The text that [`Snapshot::overview`] reads.
+    pub(super) fn states(&self) -> Option<&[u8]> {
+        self.states.as_deref()
+    }
+
+    pub(super) fn set_states(&mut self, states: Option<&[u8]>) {
+        self.states = states.map(Box::from);
     }
 
     /// A session that is well, of which nothing is known but its header: for backends of other crates, which then fill in what

@@ -158,6 +158,13 @@ impl Projected {
         }
     }
 
+    /// Each projection's mark.
+    pub(crate) fn each_mark(&self, mut take: impl FnMut(StateMark)) {
+        for (_, state_version, held) in self.parts() {
+            take(StateMark { state_version, folded: held.folded });
+        }
+    }
+
     fn parts(&self) -> impl Iterator<Item = (&'static str, u32, &Held)> {
         self.set.versions().zip(&self.states).map(|((key, version), held)| (key, version, held))
     }
