@@ -160,8 +160,9 @@ pub(super) struct Caches {
 
 impl Caches {
     fn keep(self, disk: &Arc<dyn Disk>, found: &[Snapshot]) {
-        let is_written = self.book.is_some_and(|book| book.keep(disk, found));
-        if let Some(shelf) = self.shelf.filter(|_| is_written) {
+        let gone = self.book.and_then(|book| book.keep(disk, found));
+        if let Some((shelf, gone)) = self.shelf.zip(gone) {
+            gone.into_iter().for_each(|hash| shelf.forget(&**disk, hash));
             let folders = found.iter().filter_map(|one| {
                 // One without a log stands for its folder.
                 if one.size_bytes.is_some() { one.path.parent() } else { Some(one.path.as_path()) }

@@ -233,13 +233,17 @@ impl Book {
         }
     }
 
-    /// Writes the catalog anew, if that pays; whether it does. Whatever fails here costs only time, at the next listing.
-    pub(super) fn keep(self, disk: &Arc<dyn Disk>, found: &[Snapshot]) -> bool {
-        let pays = self.pays();
-        if pays {
+    /// Writes the catalog anew, if that pays, and gives the hashes of the sessions that are gone; `None` if it does not. Whatever
+    /// fails here costs only time, at the next listing.
+    pub(super) fn keep(self, disk: &Arc<dyn Disk>, found: &[Snapshot]) -> Option<Vec<u64>> {
+        self.pays().then(|| {
+            let marks = self.uses.iter().enumerate();
+            let gone = marks.filter(|(_, mark)| mark.load(Ordering::Relaxed) == GONE);
+            let hash = |number: usize| Some(self.table.as_ref()?.get(number)?.0);
+            let gone = gone.filter_map(|(number, _)| hash(number)).collect();
             let _failed = self.write(&**disk, found);
-        }
-        pays
+            gone
+        })
     }
 
     /// Writes the catalog anew without the sessions in `folders`, if it knows one of them.

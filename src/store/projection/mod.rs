@@ -20,7 +20,7 @@ use self::cold::{Folded, Reach, exact, fold};
 pub use self::live::LiveProjections;
 use self::record::{Record, Row};
 pub(super) use self::shelf::Shelf;
-use super::catalog::{is_quiet, names_of};
+use super::catalog::{hash_of, is_quiet, names_of};
 use super::log_file::{LogFile, ReadMode};
 use super::range::count_events;
 use super::snapshot::{FileRevision, Revision, Snapshot, State};
@@ -140,10 +140,8 @@ impl FileStore {
         let (disk, limits) = (self.shared().disk(), &self.shared().options().limits);
         let Some(catalog) = self.catalog() else { return };
         if let Some(shelf) = self.shelf() {
-            folders
-                .iter()
-                .filter_map(|folder| names_of(folder))
-                .for_each(|names| shelf.forget(&**disk, names));
+            let hashes = folders.iter().filter_map(|folder| names_of(folder)).map(hash_of);
+            hashes.for_each(|hash| shelf.forget(&**disk, hash));
         }
         if let Some(book) = catalog.open(disk, self.root(), limits) {
             book.forget(disk, folders);

@@ -50,7 +50,7 @@ impl Shelf {
         if !self.is_private(&**disk) {
             return None;
         }
-        let (file, len) = open_private(disk, &self.path(names))?;
+        let (file, len) = open_private(disk, &self.path(hash_of(names)))?;
         let mut bytes = vec![0; usize::try_from(len).ok().filter(|&len| len <= LEN_MAX)?];
         file.read_exact_at(0, &mut bytes).ok()?;
         Record::read(&bytes, Owner { root: &self.root, names }, &self.limits)
@@ -61,7 +61,7 @@ impl Shelf {
         let Some(bytes) = record.write(Owner { root: &self.root, names }) else { return false };
         make_private(disk, &self.folder).is_ok()
             && self.is_private(disk)
-            && self.replace(disk, &self.path(names), &bytes).is_ok()
+            && self.replace(disk, &self.path(hash_of(names)), &bytes).is_ok()
     }
 
     fn replace(&self, disk: &dyn Disk, path: &Path, bytes: &[u8]) -> io::Result<()> {
@@ -74,10 +74,10 @@ impl Shelf {
         written
     }
 
-    /// Drops what is kept of a session.
-    pub(in crate::store) fn forget(&self, disk: &dyn Disk, names: Names<'_>) {
+    /// Drops what is kept of the sessions whose names have that hash.
+    pub(in crate::store) fn forget(&self, disk: &dyn Disk, hash: u64) {
         if self.is_private(disk) {
-            let _ = disk.remove_file(&self.path(names));
+            let _ = disk.remove_file(&self.path(hash));
         }
     }
 
@@ -111,8 +111,8 @@ impl Shelf {
         is_ours(&self.folder) && self.folder.parent().is_some_and(is_ours)
     }
 
-    fn path(&self, names: Names<'_>) -> PathBuf {
-        self.folder.join(format!("{:016x}{SUFFIX}", hash_of(names)))
+    fn path(&self, hash: u64) -> PathBuf {
+        self.folder.join(format!("{hash:016x}{SUFFIX}"))
     }
 }
 
