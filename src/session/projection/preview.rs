@@ -44,8 +44,9 @@ impl Preview {
             space_due = !units.is_empty();
         }
         if is_cut && units.last().is_some_and(|last| (0xd800..0xdc00).contains(last)) {
-            // Half of what does not fit.
+            // Half of what does not fit, and what stood before it.
             units.pop();
+            units.pop_if(|last| *last == u16::from(b' '));
         }
         let mut text = Text::new();
         units.into_iter().for_each(|unit| text.push_unit(unit));

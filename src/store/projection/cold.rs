@@ -7,9 +7,9 @@ use std::sync::Arc;
 use super::anchor::Anchor;
 use super::record::{Record, Row};
 use crate::container::disk::Disk;
-use crate::error::Result;
+use crate::error::{Damage, Error, Result};
 use crate::limits::Limits;
-use crate::row::{Check, Event, Header, PhysicalRow};
+use crate::row::{Check, Event, Header, Member, PhysicalRow, RowFault};
 use crate::session::{Projected, Projections};
 use crate::store::catalog::is_quiet;
 use crate::store::handle::READ_RETRIES;
@@ -195,15 +195,21 @@ fn whole(log: &LogFile, mut projected: Projected) -> Result<(Projected, u64, Opt
 
 /// Folds the events of an older log as they read in the current generation.
 fn converted(log: &LogFile, mut projected: Projected) -> Result<(Projected, u64, Option<u64>)> {
-    let mut line = Vec::new();
+    let (mut line, mut refused) = (Vec::new(), None);
     let restored = restore(log, &mut |row| {
         line.clear();
         row.write_to(&mut line);
-        let event = Event::read(&line, Check::Envelope, log.limits());
-        let is_next = event.is_ok_and(|event| projected.push(&event).is_ok());
-        debug_assert!(is_next, "a conversion delivers events in order");
-        if is_next { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        let folded = match Event::read(&line, Check::Envelope, log.limits()) {
+            Ok(event) => projected.push(&event).map_err(|_| RowFault::Member(Member::Seq)),
+            Err(fault) => Err(fault),
+        };
+        refused = folded.err();
+        if refused.is_none() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
+    if let Some(fault) = refused {
+        let (path, intact) = (log.path().to_path_buf(), projected.folded());
+        return Err(Error::Corruption { path, offset: 0, intact, source: Damage::Row(fault) });
+    }
     let end = (projected.folded() == restored.events).then_some(log.stamp().size);
     Ok((projected, restored.inherited, end))
 }
