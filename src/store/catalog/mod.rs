@@ -109,6 +109,11 @@ struct Place {
 pub(super) struct RootIdentity(Vec<u8>);
 
 impl RootIdentity {
+    #[cfg(test)]
+    pub(super) fn of(path: &str, device: u64, inode: u64) -> Self {
+        Self(Identity::new(OsStr::new(path), device, inode, &Limits::DEFAULT).to_bytes())
+    }
+
     pub(super) fn as_bytes(&self) -> &[u8] {
         &self.0
     }

@@ -11,6 +11,8 @@ mod cold;
 mod live;
 mod record;
 mod shelf;
+#[cfg(test)]
+mod tests;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

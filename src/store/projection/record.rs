@@ -87,6 +87,43 @@ const _: () = {
 
 const FLAG_SETTLED: u16 = 1;
 
+/// Offsets of the members, for the tables of the specification.
+#[cfg(test)]
+pub(super) const MEMBERS: [(&str, &[(usize, &str)]); 2] = [
+    (
+        "Head",
+        &[
+            (offset_of!(RawHead, magic), "magic"),
+            (offset_of!(RawHead, version), "version"),
+            (offset_of!(RawHead, crc), "crc"),
+            (offset_of!(RawHead, len), "len"),
+            (offset_of!(RawHead, rows), "rows"),
+            (offset_of!(RawHead, inherited), "inherited"),
+            (offset_of!(RawHead, root_len), "root_len"),
+            (offset_of!(RawHead, header_len), "header_len"),
+            (offset_of!(RawHead, project_len), "project_len"),
+            (offset_of!(RawHead, session_len), "session_len"),
+            (offset_of!(RawHead, unused), "unused"),
+            (size_of::<RawHead>(), ""),
+        ],
+    ),
+    (
+        "Row",
+        &[
+            (offset_of!(RawRow, revision), "revision"),
+            (offset_of!(RawRow, end), "end"),
+            (offset_of!(RawRow, folded), "folded"),
+            (offset_of!(RawRow, state_version), "state_version"),
+            (offset_of!(RawRow, head_crc), "head_crc"),
+            (offset_of!(RawRow, tail_crc), "tail_crc"),
+            (offset_of!(RawRow, json_len), "json_len"),
+            (offset_of!(RawRow, key_len), "key_len"),
+            (offset_of!(RawRow, flags), "flags"),
+            (size_of::<RawRow>(), ""),
+        ],
+    ),
+];
+
 /// States of one session, each with what it is valid for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::store) struct Record {
