@@ -188,8 +188,9 @@ fn look(disk: &Arc<dyn Disk>, path: &Path, limits: Limits, caches: &Caches) -> O
         && let Some(mut known) = book.find(disk, path, seen, limits, *overviews)
     {
         if let Some(shelf) = shelf.filter(|_| known.snapshot.states().is_none())
-            && shelf.recall(disk, path, &mut known.snapshot)
+            && let Some(states) = shelf.recall(disk, path, &known.snapshot)
         {
+            known.snapshot.set_states(Some(&states));
             book.renew(path, *seen, &known);
         }
         return Some(known.snapshot);
@@ -201,7 +202,8 @@ fn look(disk: &Arc<dyn Disk>, path: &Path, limits: Limits, caches: &Caches) -> O
     match snapshot {
         Ok(mut snapshot) => {
             if let Some(shelf) = shelf {
-                shelf.recall_or_go_on(disk, path, &mut snapshot, limits);
+                let states = shelf.recall_or_go_on(disk, path, &snapshot, limits);
+                snapshot.set_states(states.as_deref());
             }
             if let Some((book, seen)) = seen {
                 book.note(path, seen, &snapshot);

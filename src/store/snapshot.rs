@@ -193,10 +193,15 @@ impl Snapshot {
     /// ([`FileStore::list_with_overviews`](super::FileStore::list_with_overviews)), of sessions that were folded before.
     #[must_use]
     pub fn overview(&self) -> Option<Overview> {
-        let projected = Projected::read_json(&Projections::built_in(), self.states.as_deref()?)?;
+        self.overview_in(self.states.as_deref()?)
+    }
+
+    /// The overview in `states`, if they are of this log.
+    pub(super) fn overview_in(&self, states: &[u8]) -> Option<Overview> {
+        let overview = Overview::of(&Projected::read_json(&Projections::built_in(), states)?)?;
         // Older generations are folded as they read in the current one, where they have other numbers of events.
         let is_converted = self.generation != Some(Generation::CURRENT);
-        Overview::of(&projected).filter(|overview| is_converted || Some(overview.events) == self.event_count)
+        (is_converted || Some(overview.events) == self.event_count).then_some(overview)
     }
 
     /// The text that [`Snapshot::overview`] reads.

@@ -109,8 +109,10 @@ fn nothing_that_folds_or_lists_changes_anything_below_the_root() {
         assert!(machine.store().recall_overview(&snapshot).is_some());
         machine.store().forget(&[snapshot.path.parent().unwrap().to_path_buf()]);
         let trace = machine.disk.trace();
+        // Bytes that a writer has left unsynced are synced before anything is kept of them.
+        let is_change = |kind: OpKind| kind.is_change() && kind != OpKind::SyncData;
         let changes: Vec<_> =
-            trace.iter().filter(|op| op.kind.is_change() && op.path.starts_with(ROOT)).collect();
+            trace.iter().filter(|op| is_change(op.kind) && op.path.starts_with(ROOT)).collect();
         assert!(changes.is_empty(), "{changes:?}");
         assert!(trace.iter().any(|op| op.kind == OpKind::Rename && op.path.starts_with("/cache")));
     }

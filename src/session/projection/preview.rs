@@ -12,7 +12,7 @@ pub struct Preview {
 }
 
 impl Preview {
-    /// Longest preview, in UTF-16 code units.
+    /// Longest preview, in UTF-16 code units. Another number makes other states: those that have previews get another version.
     pub const UNITS_MAX: usize = 160;
 
     /// Whether there was no text but white space.

@@ -34,8 +34,10 @@ pub(super) struct Folded {
     pub(super) projected: Projected,
     pub(super) header: Header,
     pub(super) inherited: u64,
-    /// Where the states stand; `None` if that is not known.
+    /// Where the states stand; `None` if that is not known, or nothing is worth being kept.
     pub(super) anchor: Option<Anchor>,
+    /// Nothing has changed the log for two seconds.
+    pub(super) is_settled: bool,
     /// The log that was read.
     pub(super) revision: FileRevision,
     /// All of it had been kept.
@@ -86,24 +88,25 @@ fn fold_log(
         && let Some(projected) = exact(record, set, &revision)
     {
         let inherited = record.inherited;
-        return Ok(Some(Folded { projected, header, inherited, anchor: None, revision, is_kept: true }));
+        let (anchor, is_settled, is_kept) = (None, true, true);
+        return Ok(Some(Folded { projected, header, inherited, anchor, is_settled, revision, is_kept }));
     }
+    let (is_settled, is_kept) = (is_quiet(at_ns, &revision), false);
     let is_current = header.generation() == Generation::CURRENT;
     let started = record.filter(|_| is_current).and_then(|record| started(record, set, log));
     if let Some((projected, inherited, end)) = &started
         && projected.folded() > 0
     {
-        let is_near = match reach {
-            Reach::Whole => true,
-            Reach::Behind(bytes) => revision.size.saturating_sub(*end) <= bytes,
-        };
-        if !is_near {
+        let grown = revision.size.saturating_sub(*end);
+        if matches!(reach, Reach::Behind(bytes) if grown > bytes) {
             return Ok(None);
         }
         if let Some((projected, end)) = go_on(log, projected.clone(), *end)? {
-            let anchor = anchor(log, at_ns, end);
+            // A listing beside a busy writer does not make it durable what it has just read.
+            let is_worth_it = reach == Reach::Whole || is_settled || grown > KEEP_FROM;
+            let anchor = is_worth_it.then(|| anchor(log, at_ns, end)).flatten();
             let inherited = *inherited;
-            return Ok(Some(Folded { projected, header, inherited, anchor, revision, is_kept: false }));
+            return Ok(Some(Folded { projected, header, inherited, anchor, is_settled, revision, is_kept }));
         }
     }
     if reach != Reach::Whole {
@@ -122,9 +125,12 @@ fn fold_log(
         _ if is_current => whole(log, Projected::new(set))?,
         _ => converted(log, Projected::new(set))?,
     };
-    let anchor = anchor(log, at_ns, end.unwrap_or(revision.size)).filter(|_| end.is_some() || !is_current);
-    Ok(Some(Folded { projected, header, inherited, anchor, revision, is_kept: false }))
+    let anchor = end.and_then(|end| anchor(log, at_ns, end));
+    Ok(Some(Folded { projected, header, inherited, anchor, is_settled, revision, is_kept }))
 }
+
+/// Bytes that a log has to grow by, while it grows, for a listing to keep what it folded of it.
+const KEEP_FROM: u64 = 64 << 10;
 
 /// The states of `set`, if all are kept, and of a whole log of that revision.
 pub(super) fn exact(record: &Record, set: &Projections, revision: &FileRevision) -> Option<Projected> {
@@ -240,7 +246,15 @@ pub(super) fn is_level(projected: &Projected) -> bool {
     is_level
 }
 
+/// Where the states of all that stands before `end` may be kept. `None` if it is not certain that the power cannot take any of it.
 fn anchor(log: &LogFile, at_ns: i128, end: u64) -> Option<Anchor> {
-    let is_settled = is_quiet(at_ns, &FileRevision::of(log.stamp()));
-    Anchor::of(log, end, is_settled).ok()
+    /// What has not changed for so long was written by the system long since, and a sync would only cost.
+    const HOUR_NS: i128 = 3_600_000_000_000;
+    let revision = FileRevision::of(log.stamp());
+    let last = i128::from(revision.modified_ns.max(revision.changed_ns));
+    if last.saturating_add(HOUR_NS) > at_ns {
+        // Whoever wrote it may not have synced it, and a loss may leave length and times as they are.
+        log.sync().ok()?;
+    }
+    Anchor::of(log, end, is_quiet(at_ns, &revision)).ok()
 }

@@ -84,17 +84,11 @@ impl FileStore {
     /// [`FileStore::list_with_overviews`] gives it.
     #[must_use]
     pub fn recall_overview(&self, snapshot: &Snapshot) -> Option<Overview> {
-        if let Some(known) = snapshot.overview() {
-            return Some(known);
-        }
-        let (shelf, folder) = self.shelf().zip(self.names_in_root(&snapshot.path))?;
-        let mut again = Snapshot::at(&snapshot.path);
-        (again.header, again.generation) = (snapshot.header.clone(), snapshot.generation);
-        (again.event_count, again.revision) = (snapshot.event_count, snapshot.revision);
-        again.state = snapshot.state;
-        let (disk, limits) = (self.shared().disk(), self.shared().options().limits);
-        shelf.recall_or_go_on(disk, &folder, &mut again, limits);
-        again.overview()
+        snapshot.overview().or_else(|| {
+            let (shelf, folder) = self.shelf().zip(self.names_in_root(&snapshot.path))?;
+            let (disk, limits) = (self.shared().disk(), self.shared().options().limits);
+            snapshot.overview_in(&shelf.recall_or_go_on(disk, &folder, snapshot, limits)?)
+        })
     }
 
     /// Keeps the states of a session whose events up to there the caller has flushed; whether they are kept now.
@@ -130,6 +124,7 @@ impl FileStore {
             header: stored,
             inherited,
             anchor: Some(anchor),
+            is_settled: anchor.is_settled,
             revision,
             is_kept: false,
         };
@@ -170,14 +165,10 @@ impl FileStore {
 }
 
 impl Shelf {
-    /// Gives `snapshot` the states that are kept of its log as it is; whether there are any. Opens no log.
-    pub(super) fn recall(&self, disk: &Arc<dyn Disk>, folder: &Path, snapshot: &mut Snapshot) -> bool {
-        let Some((record, revision)) = self.record_of(disk, folder, snapshot) else { return false };
-        let projected = exact(&record, &Projections::built_in(), &revision);
-        projected.is_some_and(|projected| {
-            set_states(snapshot, &projected);
-            true
-        })
+    /// The states of the built-in projections that are kept of the log of `snapshot` as it is, as JSON text. Opens no log.
+    pub(super) fn recall(&self, disk: &Arc<dyn Disk>, folder: &Path, snapshot: &Snapshot) -> Option<Vec<u8>> {
+        let (record, revision) = self.record_of(disk, folder, snapshot)?;
+        exact(&record, &Projections::built_in(), &revision).map(|projected| json_of(&projected))
     }
 
     /// As [`Shelf::recall`]; and of a log that has grown a little since, what was added is read.
@@ -185,23 +176,22 @@ impl Shelf {
         &self,
         disk: &Arc<dyn Disk>,
         folder: &Path,
-        snapshot: &mut Snapshot,
+        snapshot: &Snapshot,
         limits: Limits,
-    ) {
+    ) -> Option<Vec<u8>> {
         /// As much as the ends of a few logs.
         const NEAR: u64 = 256 << 10;
         let set = Projections::built_in();
-        let Some((record, revision)) = self.record_of(disk, folder, snapshot) else { return };
+        let (record, revision) = self.record_of(disk, folder, snapshot)?;
         if let Some(projected) = exact(&record, &set, &revision) {
-            return set_states(snapshot, &projected);
+            return Some(json_of(&projected));
         }
         let log = (snapshot.path.as_path(), limits, ReadMode::Read);
-        let Ok(Some(folded)) = fold(disk, log, &set, Some(&record), Reach::Behind(NEAR)) else { return };
-        // The states are those of what the snapshot shows, or none.
-        if folded.revision == revision {
-            set_states(snapshot, &folded.projected);
-        }
-        self.keep(&**disk, folder, Some(&record), &folded);
+        let folded = fold(disk, log, &set, Some(&record), Reach::Behind(NEAR)).ok()??;
+        let is_kept = self.keep(&**disk, folder, Some(&record), &folded);
+        // The states are those of what the snapshot shows, or none. What a catalog may take up has to be durable.
+        let is_true = folded.revision == revision && (is_kept || !folded.is_settled);
+        is_true.then(|| json_of(&folded.projected))
     }
 
     /// What is kept of a session that can be read, and the revision of its log.
@@ -247,8 +237,8 @@ impl Shelf {
     }
 }
 
-fn set_states(snapshot: &mut Snapshot, projected: &Projected) {
+fn json_of(projected: &Projected) -> Vec<u8> {
     let mut json = Vec::new();
     projected.write_json(&mut json);
-    snapshot.set_states(Some(&json));
+    json
 }
