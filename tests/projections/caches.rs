@@ -342,6 +342,14 @@ fn a_generation_has_its_own_states() {
     machine.disk.forget_trace();
     let sessions = machine.store().list_with_overviews().unwrap();
     assert_eq!(listed(&sessions, "s").unwrap().counts.turns, 1);
+    // What is appended to it may change what all of it is converted to: here, whether it can be.
+    let file = machine.disk.open(&folder.join("session.v1.jsonl"), Access::Append).unwrap();
+    let skipped = br#"{"type":"turn/start","seq":2,"time":9,"data":{"turn":5}}"#;
+    file.append_all(&[&skipped[..], b"\n"].concat()).unwrap();
+    assert!(machine.scratch(&machine.log("s"), &Projections::built_in()).is_none());
+    machine.check("s", "as v1, and refused");
+    file.truncate(v1.len() as u64).unwrap();
+    machine.check("s", "as v1 again");
     let disk: Arc<dyn seslog::container::disk::Disk> = Arc::new(machine.disk.clone());
     migrate(&disk, &folder, &MigrateOptions::default()).unwrap();
     assert!(machine.log("s").ends_with("session.v2.jsonl"));
@@ -373,6 +381,9 @@ fn another_mark_of_what_was_inherited_makes_another_log_of_it() {
         machine.append("s", &[mark(31)]);
         machine.append("s", &rows(&mut Dice::new(4), 32, 3));
         machine.check("s", "marked again");
+        // As 09 of the specification has it.
+        let kept = machine.disk.content(&machine.kept()[0]).unwrap();
+        assert_eq!(kept[24..32], 31_u64.to_le_bytes(), "what it inherited");
     }
 }
 

@@ -78,6 +78,7 @@ fn states_of_a_live_session_are_kept_behind_its_flushes_and_go_on_when_it_is_res
         assert_eq!(machine.disk.content(&machine.kept()[0]).unwrap(), before);
         assert_eq!(json(&live.now(open.session())), scratch(open.session()));
         turn(open.session(), 2);
+        assert!(!live.keep(open.session()), "it is not stored yet");
         open.close().unwrap();
         machine.check("s", "closed");
 

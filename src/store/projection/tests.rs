@@ -123,6 +123,19 @@ fn a_record_is_read_as_it_was_written_and_by_nobody_else() {
         assert_eq!(Record::read(&written, other, &Limits::DEFAULT), None);
     }
     assert!(bytes.len() > 500);
+    let record = Record::read(&written, owner, &Limits::DEFAULT).unwrap();
+    let header = |generation, id: &str, created_at| {
+        Header::new(generation, Text::from(id), UnixMs::new(created_at)).unwrap()
+    };
+    assert!(record.is_of(&header(Generation::V2, "s", 5)));
+    for other in [
+        header(Generation::V1, "s", 5),
+        header(Generation::V2, "t", 5),
+        header(Generation::V2, "s", 6),
+        header(Generation::V2, "s", 5).with_cwd(Text::from("/p")).unwrap(),
+    ] {
+        assert!(!record.is_of(&other), "{other:?}");
+    }
 }
 
 proptest! {
