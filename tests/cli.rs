@@ -16,6 +16,8 @@ mod export;
 mod follow;
 #[path = "cli/migrate.rs"]
 mod migrate;
+#[path = "cli/overview.rs"]
+mod overview;
 #[path = "cli/page.rs"]
 mod page;
 #[path = "cli/program.rs"]

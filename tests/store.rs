@@ -196,3 +196,20 @@ fn a_row_that_is_two_lines_is_refused_and_its_seq_stays_free() {
         assert_eq!(reader.read(0, 9).unwrap().len(), 2, "{encoding}");
     }
 }
+
+#[test]
+fn an_older_log_whose_conversion_does_not_read_back_is_refused() {
+    // Two sources became one event: reading went on, and the first look at its events panicked.
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("_no-cwd").join("x5g");
+    std::fs::create_dir_all(&folder).unwrap();
+    let vector = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/tests/data/vectors/migration/refuse-verify-duplicate-sources/source.jsonl"
+    );
+    std::fs::copy(vector, folder.join("session.v1.jsonl")).unwrap();
+    let read = FileStore::new(dir.path())
+        .open(&Text::from("x5g"), SessionAccess::Read)
+        .and_then(|reader| Ok(reader.read(0, u64::MAX)?.iter().count()));
+    assert!(matches!(read, Err(Error::Refused { .. })), "{read:?}");
+}

@@ -15,6 +15,7 @@ mod messages;
 mod observers;
 mod pairing;
 mod profile;
+mod projection;
 mod registry;
 mod request;
 mod seed;
@@ -39,6 +40,12 @@ pub use messages::Messages;
 pub use observers::{CallFailure, HostError, Subscription};
 pub use pairing::{Pairing, PairingFault};
 pub use profile::{CutForm, MessageSources, Profile, ToolResults};
+pub(crate) use projection::KEY_BYTES_MAX;
+pub use projection::{
+    Counts, LastMessages, LastSaid, ModelTokens, ModelUse, Models, ModelsUsed, Occurrence, OutOfOrder,
+    Overview, Preview, Projected, Projection, Projections, Said, SessionTitle, Title, TitleSource, TokenSums,
+    TokenTotals, Tokens, TurnCounts, WallClock, WallTimes,
+};
 pub use registry::{Attachment, ForkSource, LiveFault, Sessions};
 pub use request::{RequestFault, RequestHeader, request_context};
 pub use seed::CreateFault;

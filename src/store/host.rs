@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use super::cancel::Cancel;
 use super::handle::SessionAccess;
 use super::interrupted::ClosedLog;
+use super::projection::LiveProjections;
 use super::query::{Query, QueryOptions};
 use super::seam::{SessionHandle, SessionPersistence};
 use crate::error::Error;
@@ -28,6 +29,7 @@ pub struct Host {
     store: Option<Arc<dyn SessionPersistence>>,
     sessions: Sessions,
     settings: Settings,
+    projections: Option<LiveProjections>,
 }
 
 /// Why a session did not become live, or did not end as it should.
@@ -86,13 +88,22 @@ impl Host {
     /// A host that keeps its sessions in `store`; `settings` are those of the sessions.
     #[must_use]
     pub fn new(store: Arc<dyn SessionPersistence>, settings: Settings) -> Self {
-        Self { store: Some(store), sessions: Sessions::new(settings.clone()), settings }
+        let sessions = Sessions::new(settings.clone());
+        Self { store: Some(store), sessions, settings, projections: None }
     }
 
     /// A host that keeps its sessions in memory only. It can resume none.
     #[must_use]
     pub fn in_memory(settings: Settings) -> Self {
-        Self { store: None, sessions: Sessions::new(settings.clone()), settings }
+        let sessions = Sessions::new(settings.clone());
+        Self { store: None, sessions, settings, projections: None }
+    }
+
+    /// The same host, which has the states of `projections` kept for its sessions: when one is created, after a flush behind the
+    /// end of a turn or some hundred events, and when one is closed. Whatever fails about that is not told.
+    #[must_use]
+    pub fn with_projections(self, projections: LiveProjections) -> Self {
+        Self { projections: Some(projections), ..self }
     }
 
     /// The live sessions: for those who want to hear of them.
@@ -219,7 +230,12 @@ impl Host {
             Ok(self.sessions.publish(&session)?)
         };
         match run() {
-            Ok(attachment) => Ok(OpenSession { attachment, handle, storing: Mutex::new(()) }),
+            Ok(attachment) => {
+                let projections = self.projections.clone();
+                let open = OpenSession { attachment, handle, projections, storing: Mutex::new(()) };
+                open.keep_beginning(cancel);
+                Ok(open)
+            }
             Err(fault) => Err(closed_after(fault, handle.as_deref())),
         }
     }
@@ -260,6 +276,7 @@ fn closed_after(fault: HostFault, handle: Option<&dyn SessionHandle>) -> HostFau
 pub struct OpenSession {
     attachment: Attachment,
     handle: Option<Arc<dyn SessionHandle>>,
+    projections: Option<LiveProjections>,
     /// Held while the events of one stretch are stored.
     storing: Mutex<()>,
 }
@@ -293,7 +310,21 @@ impl OpenSession {
     /// As [`OpenSession::store`] and [`SessionHandle::flush`].
     pub fn flush(&self, cancel: &Cancel) -> Result<(), HostFault> {
         self.store(cancel)?;
-        self.handle.as_ref().map_or(Ok(()), |handle| Ok(handle.flush(cancel)?))
+        let Some(handle) = &self.handle else { return Ok(()) };
+        handle.flush(cancel)?;
+        if let Some(projections) = &self.projections {
+            projections.flushed(self.session());
+        }
+        Ok(())
+    }
+
+    /// Keeps the states of what the session begins with.
+    fn keep_beginning(&self, cancel: &Cancel) {
+        let Some((projections, handle)) = self.projections.as_ref().zip(self.handle.as_ref()) else { return };
+        // One without events is not to be stored yet.
+        if handle.next_seq() > Some(0) && handle.flush(cancel).is_ok() {
+            projections.keep(self.session());
+        }
     }
 
     /// Stores what is not stored yet, closes the handle, and ends the session's stay among the live ones. Each is done
@@ -305,7 +336,14 @@ impl OpenSession {
         let stored = self.store(&Cancel::never());
         let handle = self.handle.as_deref();
         match stored {
-            Ok(_) => handle.map_or(Ok(()), |handle| Ok(handle.close()?)),
+            Ok(_) => {
+                let Some(handle) = handle else { return Ok(()) };
+                handle.close()?;
+                if let Some(projections) = &self.projections {
+                    projections.keep(self.session());
+                }
+                Ok(())
+            }
             Err(fault) => Err(closed_after(fault, handle)),
         }
     }

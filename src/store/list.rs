@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::catalog::{Book, Seen};
+use super::catalog::{Book, Seen, hash_of, names_of};
 use super::folder::Folder;
 use super::layout::{is_flat_log, printable};
+use super::projection::Shelf;
 use super::snapshot::{Snapshot, State};
 use crate::container::disk::{Disk, Entry, FileKind};
 use crate::error::{Error, Result};
@@ -109,7 +110,8 @@ impl Places {
 
 /// The sessions of `root`, damaged ones and what is refused included; one id in two places is marked as such.
 ///
-/// With a `book`, sessions that it knows cost two looks, and it is brought up to date.
+/// With a `book`, sessions that it knows cost two looks, and it is brought up to date. `caches.overviews` has the sessions come
+/// with what is known of their events.
 ///
 /// # Errors
 /// As [`Places::of_root`].
@@ -117,7 +119,7 @@ pub(super) fn list(
     disk: &Arc<dyn Disk>,
     root: &Path,
     limits: Limits,
-    book: Option<Book>,
+    caches: Caches,
 ) -> Result<Vec<Snapshot>> {
     // Names are dropped as sessions take their places: a hundred thousand of both do not fit what a listing may take.
     let Places { projects, mut places, refused } = Places::of_root(disk, root)?;
@@ -126,7 +128,7 @@ pub(super) fn list(
         let place = path_of(&projects, slot);
         *slot = Slot::Nothing;
         let found = place.and_then(|(path, project)| {
-            let mut found = look(disk, &path, limits, book.as_ref())?;
+            let mut found = look(disk, &path, limits, &caches)?;
             found.project = Some(project);
             Some(found)
         });
@@ -141,12 +143,33 @@ pub(super) fn list(
         Slot::Place { .. } | Slot::Nothing => None,
     });
     let mut snapshots: Vec<Snapshot> = found.collect();
-    if let Some(book) = book {
-        book.keep(disk, &snapshots);
-    }
+    caches.keep(disk, &snapshots);
     snapshots.extend(refused);
     refuse_doubles(&mut snapshots);
     Ok(snapshots)
+}
+
+/// What earlier listings and folds left.
+#[derive(Debug, Default)]
+pub(super) struct Caches {
+    pub(super) book: Option<Book>,
+    pub(super) shelf: Option<Shelf>,
+    /// Whether sessions are wanted with the states of their projections.
+    pub(super) overviews: bool,
+}
+
+impl Caches {
+    fn keep(self, disk: &Arc<dyn Disk>, found: &[Snapshot]) {
+        let gone = self.book.and_then(|book| book.keep(disk, found));
+        if let Some((shelf, gone)) = self.shelf.zip(gone) {
+            gone.into_iter().for_each(|hash| shelf.forget(&**disk, hash));
+            let folders = found.iter().filter_map(|one| {
+                // One without a log stands for its folder.
+                if one.size_bytes.is_some() { one.path.parent() } else { Some(one.path.as_path()) }
+            });
+            shelf.sweep(&**disk, &folders.filter_map(names_of).map(hash_of).collect());
+        }
+    }
 }
 
 /// Path of a place, and the name of its project.
@@ -157,19 +180,31 @@ fn path_of(projects: &[Project], slot: &Slot) -> Option<(PathBuf, Arc<str>)> {
 }
 
 /// One session. `None` if there is no folder, or it vanished meanwhile.
-fn look(disk: &Arc<dyn Disk>, path: &Path, limits: Limits, book: Option<&Book>) -> Option<Snapshot> {
-    let seen = book.and_then(|book| Some((book, Seen::look(&**disk, path)?)));
+fn look(disk: &Arc<dyn Disk>, path: &Path, limits: Limits, caches: &Caches) -> Option<Snapshot> {
+    let Caches { book, shelf, overviews } = caches;
+    let shelf = shelf.as_ref().filter(|_| *overviews);
+    let seen = book.as_ref().and_then(|book| Some((book, Seen::look(&**disk, path)?)));
     if let Some((book, seen)) = &seen
-        && let Some(known) = book.find(disk, path, seen, limits)
+        && let Some(mut known) = book.find(disk, path, seen, limits, *overviews)
     {
-        return Some(known);
+        if let Some(shelf) = shelf.filter(|_| known.snapshot.states().is_none())
+            && let Some(states) = shelf.recall(disk, path, &known.snapshot)
+        {
+            known.snapshot.set_states(Some(&states));
+            book.renew(path, *seen, &known);
+        }
+        return Some(known.snapshot);
     }
     let snapshot = match Folder::read(&**disk, path) {
         Ok(folder) => Snapshot::of_folder(disk, &folder?, limits),
         Err(error) => return Some(Snapshot::unreadable(path, error)),
     };
     match snapshot {
-        Ok(snapshot) => {
+        Ok(mut snapshot) => {
+            if let Some(shelf) = shelf {
+                let states = shelf.recall_or_go_on(disk, path, &snapshot, limits);
+                snapshot.set_states(states.as_deref());
+            }
             if let Some((book, seen)) = seen {
                 book.note(path, seen, &snapshot);
             }

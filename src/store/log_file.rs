@@ -185,6 +185,14 @@ impl LogFile {
         Ok(bytes)
     }
 
+    /// Makes what was read of the log durable, whoever wrote it: see [`DiskFile::sync_data`].
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub(crate) fn sync(&self) -> Result<()> {
+        self.file.sync_data().map_err(Error::io(&self.path, "syncing"))
+    }
+
     /// Path as it was opened.
     #[must_use]
     pub fn path(&self) -> &Path {

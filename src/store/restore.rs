@@ -9,8 +9,8 @@ use super::lines::{LineEnd, each_line};
 use super::log_file::LogFile;
 use crate::error::{Error, Result, Unsupported};
 use crate::format::inventory::Inventory;
-use crate::format::{Restore, Restored, TargetRow, Validation};
-use crate::row::{PhysicalRow, Recovery};
+use crate::format::{Code, Refusal, Restore, Restored, TargetRow, Validation};
+use crate::row::{Check, Event, PhysicalRow, Recovery};
 
 /// Converts the log in memory and adds its events `[from, to)` to `events`. Nothing is published.
 ///
@@ -58,6 +58,22 @@ pub fn restore(log: &LogFile, visit: &mut dyn FnMut(&TargetRow<'_>) -> ControlFl
     let header = log.header_line()?;
     let mut restore = Restore::new(&header, Recovery::Recoverable, Validation::Transformed, log.limits())
         .map_err(refused)?;
+    let (mut line, mut unread) = (Vec::new(), None);
+    let visit = &mut |row: &TargetRow<'_>| {
+        line.clear();
+        row.write_to(&mut line);
+        // Two sources that become one event, or an attempt whose chunks are too much for one row: only a publication refuses
+        // these, by reading them back.
+        match Event::read(&line, Check::Envelope, log.limits()) {
+            Ok(_) => visit(row),
+            Err(_) => {
+                let refusal =
+                    Refusal::publication(Code::Reopen, "what it is converted to does not read back");
+                unread = Some(refusal.at_seq(row.seq().get()));
+                ControlFlow::Break(())
+            }
+        }
+    };
     let mut refusal = None;
     let end = each_line(log, &mut |line| match restore.push(line, visit) {
         Ok(flow) => flow,
@@ -68,9 +84,13 @@ pub fn restore(log: &LogFile, visit: &mut dyn FnMut(&TargetRow<'_>) -> ControlFl
     })?;
     // Half a line belongs to an append that was cut short; what stands before it is the log.
     debug_assert!(matches!(end, LineEnd::Whole | LineEnd::HalfALine), "both end a log");
-    match refusal {
-        Some(refusal) => Err(refused(refusal)),
-        None => restore.finish(visit).map_err(refused),
+    let restored = match refusal {
+        Some(refusal) => Err(refusal),
+        None => restore.finish(visit),
+    };
+    match (restored, unread) {
+        (Ok(_), Some(refusal)) | (Err(refusal), _) => Err(refused(refusal)),
+        (Ok(restored), None) => Ok(restored),
     }
 }
 

@@ -15,6 +15,7 @@ use crate::container::{Detected, Encoding, Last, ReadError, probe};
 use crate::error::{Damage, Error, Result, Unsupported};
 use crate::limits::Limits;
 use crate::row::{Check, Header, HeaderFault, PhysicalRow};
+use crate::session::{Overview, Projected, Projections};
 use crate::units::{Generation, UnixMs};
 
 /// One session as a listing shows it. Nothing of the middle of its log was read.
@@ -47,6 +48,8 @@ pub struct Snapshot {
     pub older: Vec<PathBuf>,
     /// The log is a file that had been quiet when it was looked at.
     pub(super) is_quiet: bool,
+    /// States of the built-in projections, as JSON text from a cache; nobody has looked into it.
+    pub(super) states: Option<Box<[u8]>>,
 }
 
 /// Whether a log can be used, as far as its two ends tell.
@@ -195,6 +198,7 @@ impl Snapshot {
             error: None,
             older: Vec::new(),
             is_quiet: false,
+            states: None,
         }
     }
 
@@ -206,6 +210,30 @@ impl Snapshot {
     #[must_use]
     pub fn is_quiet(&self) -> bool {
         self.revision.is_some_and(|revision| self.is_quiet || revision.as_file().is_none())
+    }
+
+    /// What is known of the session besides, without reading its log: by listings that were asked for it
+    /// ([`FileStore::list_with_overviews`](super::FileStore::list_with_overviews)), of sessions that were folded before.
+    #[must_use]
+    pub fn overview(&self) -> Option<Overview> {
+        self.overview_in(self.states.as_deref()?)
+    }
+
+    /// The overview in `states`, if they are of this log.
+    pub(super) fn overview_in(&self, states: &[u8]) -> Option<Overview> {
+        let overview = Overview::of(&Projected::read_json(&Projections::built_in(), states)?)?;
+        // Older generations are folded as they read in the current one, where they have other numbers of events.
+        let is_converted = self.generation != Some(Generation::CURRENT);
+        (is_converted || Some(overview.events) == self.event_count).then_some(overview)
+    }
+
+    /// The text that [`Snapshot::overview`] reads.
+    pub(super) fn states(&self) -> Option<&[u8]> {
+        self.states.as_deref()
+    }
+
+    pub(super) fn set_states(&mut self, states: Option<&[u8]>) {
+        self.states = states.map(Box::from);
     }
 
     /// A session that is well, of which nothing is known but its header: for backends of other crates, which then fill in what

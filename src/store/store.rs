@@ -17,7 +17,7 @@ use super::folder::Folder;
 use super::handle::{FileHandle, SessionAccess};
 use super::layout::{printable, session_dir_name, session_path};
 use super::lease::{Claim, Claims, Pending};
-use super::list::{Places, list, projects};
+use super::list::{Caches, Places, list, projects};
 use super::log_file::{LogFile, ReadMode};
 use super::open::{OpenOptions, Validate};
 use super::range::{count_events, read_range};
@@ -123,6 +123,10 @@ impl FileStore {
 
     pub(super) fn shared(&self) -> &Arc<Shared> {
         &self.shared
+    }
+
+    pub(super) const fn catalog(&self) -> Option<&Arc<Catalog>> {
+        self.catalog.as_ref()
     }
 
     /// The root folder.
@@ -280,11 +284,28 @@ impl FileStore {
     /// # Errors
     /// [`Error::Io`] for a root that cannot be listed. Any other folder that cannot is in the list, with its error.
     pub fn list(&self) -> Result<Vec<Snapshot>> {
+        self.list_of(false)
+    }
+
+    /// As [`FileStore::list`], each session with what the catalog's folder knows of its events: see [`Snapshot::overview`].
+    ///
+    /// Opens no log that [`FileStore::list`] would not open. Of one that has changed, and whose states were kept before it did, up
+    /// to 256 KiB that were added are read and folded; more, and logs that were never folded, are left to
+    /// [`FileStore::project_log`]. Memory: about half a kilobyte for each session that is known.
+    ///
+    /// # Errors
+    /// As [`FileStore::list`].
+    pub fn list_with_overviews(&self) -> Result<Vec<Snapshot>> {
+        self.list_of(true)
+    }
+
+    fn list_of(&self, overviews: bool) -> Result<Vec<Snapshot>> {
         // Taken first: a session that is stored while the folders are read is then found there.
         let pending = self.shared.claims.all_pending();
         let Shared { disk, root, options, .. } = &*self.shared;
         let book = self.catalog.as_ref().and_then(|catalog| catalog.open(disk, root, &options.limits));
-        let mut snapshots = list(disk, root, options.limits, book)?;
+        let caches = Caches { book, shelf: self.shelf(), overviews };
+        let mut snapshots = list(disk, root, options.limits, caches)?;
         for pending in pending {
             let stored = |snapshot: &Snapshot| {
                 snapshot.header.as_ref().is_some_and(|header| header.id() == pending.header.id())

@@ -56,3 +56,4 @@ pub use record::{Members, Record, Run, RunKind};
 pub use settle::{AssistantMessage, Settlement, SettlementKind};
 pub use timing::{BlockTiming, Timing};
 pub use usage::Usage;
+pub(crate) use value::members;

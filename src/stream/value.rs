@@ -48,7 +48,7 @@ pub(super) fn member<'a>(json: &'a str, name: &str) -> Option<&'a str> {
 }
 
 /// The values of the members `names`.
-pub(super) fn members<'a, const N: usize>(json: &'a str, names: [&str; N]) -> [Option<&'a str>; N] {
+pub(crate) fn members<'a, const N: usize>(json: &'a str, names: [&str; N]) -> [Option<&'a str>; N] {
     let mut values = [None; N];
     for (name, value) in Members::of(json).into_iter().flatten() {
         if let Some(at) = names.iter().position(|other| name.eq_str(other))

@@ -10,7 +10,7 @@ pub(crate) fn folder() -> PathBuf {
 }
 
 /// The numbered texts and the introduction.
-pub(crate) const TEXTS: [&str; 9] = [
+pub(crate) const TEXTS: [&str; 10] = [
     "README.md",
     "01-container.md",
     "02-frames.md",
@@ -20,6 +20,7 @@ pub(crate) const TEXTS: [&str; 9] = [
     "06-migration.md",
     "07-inventory.md",
     "08-exports.md",
+    "09-caches.md",
 ];
 
 pub(crate) struct Doc {

@@ -75,16 +75,19 @@ pub(crate) fn run(root: &Root, args: &Args) -> Done {
     let published = destination.publish()?;
 
     let mut failed = 0_u64;
+    let mut gone = Vec::new();
     let mut out = Out::new();
     for one in &archived {
         let removed = args.remove.then(|| remove_unchanged(&**root.disk(), &one.folder, &one.seen));
         let is_removed = matches!(removed, Some(Ok(_)));
+        gone.extend(is_removed.then(|| one.folder.clone()));
         if let Some(Err(error)) = removed {
             failed = failed.saturating_add(1);
             tell(&error.into());
         }
         one.print(args, is_removed, &mut out)?;
     }
+    root.forget(&gone);
     out.flush()?;
     if let Some((path, bytes)) = published {
         let sessions = counted(archived.len() as u64, "session", "sessions");

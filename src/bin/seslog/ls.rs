@@ -1,15 +1,18 @@
 //! `ls`: the sessions of a root.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use anstyle::Style;
 use clap::ValueEnum;
 use seslog::json::Text;
+use seslog::session::Overview;
 use seslog::store::layout::{printable, project_dir_name};
 use seslog::store::{Snapshot, State};
 
 use crate::failure::{Done, Failure, Outcome};
 use crate::out::{Align, Out, clean, counted, human_bytes, human_time, talk, write_table};
+use crate::overview::{add_members, compute, headline, last_model, token_count};
 use crate::report::{error_text, session, state_style};
 use crate::root::Root;
 
@@ -17,6 +20,9 @@ use crate::root::Root;
 ///
 /// What it finds is kept in $SESLOG_CACHE, else in the platform's cache folder, so that the next listing reads only what has
 /// changed. Nothing is written below the root.
+///
+/// Titles, last messages, turns, tokens and models are shown of sessions whose logs were read for that before: by --details,
+/// by `stat --details` or by the agent that writes them. They are kept too, and go on with the log.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: seslog ls --project /home/ann/proj --limit 20")]
 pub(crate) struct Args {
@@ -32,6 +38,9 @@ pub(crate) struct Args {
     /// At most this many
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
+    /// Show titles, turns, tokens and models of all that are listed; logs that were not read for that before are read now
+    #[arg(long)]
+    details: bool,
     /// Read all logs, whatever the cache folder knows of them, and leave it alone
     #[arg(long)]
     no_catalog: bool,
@@ -68,7 +77,7 @@ pub(crate) fn run(root: &Root, args: &Args) -> Done {
         return Ok(Outcome::Clean);
     }
     let store = if args.no_catalog { root.store() } else { root.listed() };
-    let mut sessions = store.list()?;
+    let mut sessions = store.list_with_overviews()?;
     if let Some(project) = &args.project {
         let names = project_names(project);
         sessions.retain(|session| {
@@ -80,20 +89,33 @@ pub(crate) fn run(root: &Root, args: &Args) -> Done {
     let bad = sessions.iter().filter(|session| session.state != State::Ok).count();
     sessions.truncate(args.limit.unwrap_or(usize::MAX));
 
+    let (computed, is_marred) =
+        if args.details { compute(&store, &sessions) } else { (HashMap::new(), false) };
+    let sessions: Vec<Listed<'_>> = sessions
+        .iter()
+        .map(|snapshot| {
+            let overview = computed.get(&snapshot.path).cloned().or_else(|| snapshot.overview());
+            Listed { snapshot, overview }
+        })
+        .collect();
+
     let mut out = Out::new();
     if args.json {
-        for snapshot in &sessions {
+        for Listed { snapshot, overview } in &sessions {
             let mut object = session(snapshot);
+            if let Some(overview) = overview {
+                add_members(&mut object, overview);
+            }
             if let Some(error) = &snapshot.error {
                 object.string("error", &error_text(root, &snapshot.path, snapshot.state, error));
             }
             out.bytes(&object.into_line())?;
         }
     } else if !sessions.is_empty() {
-        write_table(&mut out, &COLUMNS, &sessions, row)?;
+        table(&mut out, &sessions, args.details)?;
     }
     out.flush()?;
-    for snapshot in sessions.iter().filter(|snapshot| snapshot.state != State::Ok) {
+    for snapshot in sessions.iter().map(|one| one.snapshot).filter(|one| one.state != State::Ok) {
         let text =
             snapshot.error.as_ref().map(|error| error_text(root, &snapshot.path, snapshot.state, error));
         talk::warning(&format!(
@@ -110,7 +132,14 @@ pub(crate) fn run(root: &Root, args: &Args) -> Done {
         let bad = counted(u64::try_from(bad).unwrap_or(u64::MAX), "session is", "sessions are");
         talk::warning(&format!("{bad} not in order, those that --limit hides included"));
     }
-    Ok(Outcome::marred_if(bad > 0))
+    Ok(Outcome::marred_if(bad > 0 || is_marred))
+}
+
+/// A session and what is known of its events.
+#[derive(Debug)]
+struct Listed<'a> {
+    snapshot: &'a Snapshot,
+    overview: Option<Overview>,
 }
 
 /// Names of the project folders that `project` may mean.
@@ -140,17 +169,30 @@ fn sort(sessions: &mut [Snapshot], by: Sort) {
     sessions.sort_unstable_by(|a, b| key(b).cmp(&key(a)).then_with(|| a.path.cmp(&b.path)));
 }
 
-const COLUMNS: [(&str, Align); 7] = [
-    ("SESSION", Align::Left),
-    ("LAST ACTIVITY", Align::Left),
-    ("EVENTS", Align::Right),
-    ("SIZE", Align::Right),
-    ("FORMAT", Align::Left),
-    ("STATE", Align::Left),
-    ("PROJECT", Align::Left),
-];
+/// Writes a line a session; with a title where any has one, and with more if it was asked for.
+fn table(out: &mut Out, sessions: &[Listed<'_>], details: bool) -> Result<(), Failure> {
+    use Align::{Left, Right};
+    let titles = details || sessions.iter().any(|one| one.overview.is_some());
+    let mut columns = vec![
+        ("SESSION", Left),
+        ("LAST ACTIVITY", Left),
+        ("EVENTS", Right),
+        ("SIZE", Right),
+        ("FORMAT", Left),
+        ("STATE", Left),
+    ];
+    if details {
+        columns.extend([("TURNS", Right), ("TOKENS", Right), ("MODEL", Left)]);
+    }
+    if titles {
+        columns.push(("TITLE", Left));
+    }
+    columns.push(("PROJECT", Left));
+    write_table(out, &columns, sessions, |one| row(one, details, titles))
+}
 
-fn row(session: &Snapshot) -> Vec<(String, Option<Style>)> {
+fn row(listed: &Listed<'_>, details: bool, titles: bool) -> Vec<(String, Option<Style>)> {
+    let Listed { snapshot: session, overview } = listed;
     let header = session.header.as_ref();
     let id = header.map_or_else(|| nameless(session), |header| printable(header.id()));
     let time = session.last_time.or(header.map(seslog::row::Header::created_at));
@@ -159,15 +201,26 @@ fn row(session: &Snapshot) -> Vec<(String, Option<Style>)> {
     let generation = session.generation.map_or_else(String::new, |generation| generation.to_string());
     let encoding = session.encoding.map_or("", |encoding| encoding.name());
     let number = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
-    vec![
+    let mut cells = vec![
         (id, None),
         (time.map_or_else(|| "-".to_owned(), |time| human_time(time.get())), None),
         (number(session.event_count), None),
         (session.size_bytes.map_or_else(|| "-".to_owned(), human_bytes), None),
         (format!("{generation} {encoding}").trim().to_owned(), None),
         (session.state.as_str().to_owned(), Some(state_style(session.state))),
-        (project.unwrap_or_default(), None),
-    ]
+    ];
+    let overview = overview.as_ref();
+    if details {
+        cells.push((number(overview.map(|overview| overview.counts.turns)), None));
+        cells.push((number(overview.map(token_count)), None));
+        cells.push((overview.map_or_else(String::new, last_model), None));
+    }
+    if titles {
+        let (text, is_title) = overview.and_then(headline).unwrap_or_default();
+        cells.push((text, (!is_title).then(|| Style::new().dimmed())));
+    }
+    cells.push((project.unwrap_or_default(), None));
+    cells
 }
 
 /// What stands in the place of an id where no header can be read: the folder's name.

@@ -27,6 +27,7 @@ mod migrated;
 mod mv;
 mod new;
 mod out;
+mod overview;
 mod plan;
 mod progress;
 mod prune;

@@ -51,10 +51,14 @@ pub(crate) fn run(root: &Root, args: &Args) -> Done {
         return Ok(Outcome::Clean);
     }
     let mut report = Report { args, out: Out::new(), moved: 0, failed: 0 };
+    let mut left = Vec::new();
     let bytes = moves.iter().filter_map(|(session, _)| session.size_bytes).sum();
     let mut progress = Progress::new(moves.len() as u64, bytes, false);
     for (session, cwd) in &moves {
         let rehomed = rehome(root.disk(), root.path(), &folder_of(session), cwd, args.dry_run);
+        if rehomed.is_ok() && !args.dry_run {
+            left.push(folder_of(session));
+        }
         progress.file_done(session.size_bytes.unwrap_or(0));
         progress.suspend(|| match rehomed {
             Ok(rehomed) => report.moved(session, cwd, &rehomed),
@@ -66,6 +70,7 @@ pub(crate) fn run(root: &Root, args: &Args) -> Done {
         })?;
     }
     progress.finish();
+    root.forget(&left);
     report.sum_up()
 }
 

@@ -128,12 +128,24 @@ pub(crate) struct Deletion<'a> {
     bytes: u64,
     kept: u64,
     failed: u64,
+    /// What else is kept of them goes with them.
+    gone: Vec<PathBuf>,
 }
 
 impl<'a> Deletion<'a> {
     /// A deletion in `root`, of nothing yet.
     pub(crate) fn new(root: &'a Root, dry_run: bool, json: bool) -> Self {
-        Self { root, dry_run, json, out: Out::new(), sessions: 0, bytes: 0, kept: 0, failed: 0 }
+        Self {
+            root,
+            dry_run,
+            json,
+            out: Out::new(),
+            sessions: 0,
+            bytes: 0,
+            kept: 0,
+            failed: 0,
+            gone: Vec::new(),
+        }
     }
 
     /// Deletes the session in `folder`. A refusal is told, and counts.
@@ -143,7 +155,12 @@ impl<'a> Deletion<'a> {
     pub(crate) fn delete(&mut self, folder: &Path) -> Result<(), Failure> {
         let id = self.id_of(folder);
         match remove(&**self.root.disk(), folder, self.dry_run) {
-            Ok(removed) => self.tell_removed(id.as_ref(), &removed),
+            Ok(removed) => {
+                if !self.dry_run {
+                    self.gone.push(folder.to_path_buf());
+                }
+                self.tell_removed(id.as_ref(), &removed)
+            }
             Err(error) => {
                 self.failed = self.failed.saturating_add(1);
                 tell(&error.into());
@@ -190,8 +207,13 @@ impl<'a> Deletion<'a> {
         Ok(())
     }
 
-    /// Says what it came to.
-    pub(crate) fn sum_up(self) -> Done {
+    fn forget(&mut self) {
+        self.root.forget(&std::mem::take(&mut self.gone));
+    }
+
+    /// Drops what caches hold of the sessions, and says what it came to.
+    pub(crate) fn sum_up(mut self) -> Done {
+        self.forget();
         if !self.json && self.sessions > 1 {
             let verb = if self.dry_run { "would be deleted" } else { "deleted" };
             let sessions = counted(self.sessions, "session", "sessions");
@@ -205,5 +227,12 @@ impl<'a> Deletion<'a> {
             ));
         }
         Ok(Outcome::marred_if(self.kept > 0))
+    }
+}
+
+/// Also when nobody reads on what was deleted.
+impl Drop for Deletion<'_> {
+    fn drop(&mut self) {
+        self.forget();
     }
 }

@@ -1,5 +1,6 @@
 //! Which folder holds the sessions.
 
+use std::collections::BTreeMap;
 use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -72,6 +73,27 @@ impl Root {
         match set.or_else(platform) {
             Some(folder) => self.store().with_catalog(Catalog::in_folder(folder)),
             None => self.store(),
+        }
+    }
+
+    /// The root in which the session's folder `folder` stands.
+    pub(crate) fn around(&self, folder: &Path) -> Self {
+        let root = std::path::absolute(folder)
+            .ok()
+            .and_then(|folder| Some(folder.parent()?.parent()?.to_path_buf()));
+        Self::at(root.unwrap_or_else(|| self.path.clone()))
+    }
+
+    /// Drops what listings and folds kept of the sessions that stood in `folders`, in whatever root.
+    pub(crate) fn forget(&self, folders: &[PathBuf]) {
+        let mut by_root: BTreeMap<PathBuf, Vec<PathBuf>> = BTreeMap::new();
+        for folder in folders.iter().filter_map(|folder| std::path::absolute(folder).ok()) {
+            if let Some(root) = folder.parent().and_then(Path::parent) {
+                by_root.entry(root.to_path_buf()).or_default().push(folder);
+            }
+        }
+        for (root, folders) in by_root {
+            Self::at(root).listed().forget(&folders);
         }
     }
 

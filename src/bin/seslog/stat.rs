@@ -7,12 +7,14 @@ use std::path::{Path, PathBuf};
 use rustix::process::Pid;
 use seslog::container::disk::LockOwner;
 use seslog::row::Check;
+use seslog::session::Overview;
 use seslog::store::layout::printable;
 use seslog::store::{Folder, Item, LogFile, ReadMode, ScanOptions, Snapshot, State, scan};
 
 use crate::failure::{Done, Failure, Outcome};
 use crate::json::Object;
 use crate::out::{Out, clean, clean_path, human_bytes, human_time, talk};
+use crate::overview::{self, add_members, project};
 use crate::progress::Progress;
 use crate::report::{error_text, session, state_style};
 use crate::root::{LIMITS, Root};
@@ -30,6 +32,9 @@ pub(crate) struct Args {
     /// Walk the log and count its frames, rows and events
     #[arg(long)]
     count: bool,
+    /// Show title, last messages, turns, tokens and models, and read of the log what was not read for that before
+    #[arg(long)]
+    details: bool,
 }
 
 /// What a walk counted.
@@ -56,6 +61,12 @@ pub(crate) fn run(root: &Root, args: &Args) -> Done {
         None
     };
 
+    let store = root.around(&folder).listed();
+    let overview = match args.details && has_log && matches!(snapshot.state, State::Ok | State::Torn) {
+        true => project(&store, &snapshot)?,
+        false => store.recall_overview(&snapshot),
+    };
+
     let mut out = Out::new();
     let error = snapshot.error.as_ref().map(|error| error_text(root, &snapshot.path, snapshot.state, error));
     if args.json {
@@ -77,9 +88,12 @@ pub(crate) fn run(root: &Root, args: &Args) -> Done {
                 .number("rows", counts.rows)
                 .number("events", counts.events);
         }
+        if let Some(overview) = &overview {
+            add_members(&mut object, overview);
+        }
         out.bytes(&object.into_line())?;
     } else {
-        write_for_people(&mut out, &snapshot, lock.as_ref(), counts)?;
+        write_for_people(&mut out, &snapshot, lock.as_ref(), counts, overview.as_ref())?;
     }
     out.flush()?;
     if let Some(error) = error {
@@ -93,6 +107,7 @@ fn write_for_people(
     snapshot: &Snapshot,
     lock: Option<&LockOwner>,
     counts: Option<Counts>,
+    overview: Option<&Overview>,
 ) -> Result<(), Failure> {
     let mut lines: Vec<(&str, String)> = Vec::new();
     let header = snapshot.header.as_ref();
@@ -130,6 +145,7 @@ fn write_for_people(
         counts
             .map(|Counts { frames, rows, events }| format!("{frames} frames, {rows} rows, {events} events")),
     );
+    lines.extend(overview.map(overview::lines).unwrap_or_default());
     for (name, value) in lines {
         out.line(&format!("{name:<11} {value}"))?;
     }

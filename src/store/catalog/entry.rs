@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::mem::{offset_of, size_of};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use bytemuck::{Pod, Zeroable};
 
@@ -12,6 +13,7 @@ use crate::container::{Encoding, crc32};
 use crate::error::Error;
 use crate::limits::Limits;
 use crate::row::Header;
+use crate::session::Projections;
 use crate::store::layout::{joined, parse_log_name};
 use crate::store::snapshot::{FileRevision, Revision, Snapshot, State};
 use crate::units::UnixMs;
@@ -22,7 +24,7 @@ pub(super) const ENTRY_LEN_MAX: usize = 64 << 10;
 /// [`FileRevision`] as stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
-struct RawRevision {
+pub(in crate::store) struct RawRevision {
     device: U64Le,
     inode: U64Le,
     size: U64Le,
@@ -89,6 +91,10 @@ const STATE_TORN: u8 = 2;
 const FLAG_LAST_TIME: u8 = 1;
 /// Names of older generations beside the log, each with its newline, oldest first.
 const TAG_OLDER: u16 = 1;
+/// States of the built-in projections: [`states_tag`], then what [`Projected::write_json`](crate::session::Projected) writes.
+const TAG_STATES: u16 = 2;
+/// Of what that section holds.
+const STATES_VERSION: u16 = 1;
 
 /// An entry whose CRC and lengths were checked. What it says of a session is true only as long as both revisions are.
 #[derive(Clone, Copy, Debug)]
@@ -173,6 +179,12 @@ impl<'a> Entry<'a> {
         Some(snapshot)
     }
 
+    /// The states of the built-in projections, if they are there in their present versions. JSON text, not looked into.
+    pub(super) fn states(&self) -> Option<&'a [u8]> {
+        let (tag, json) = self.section(TAG_STATES, STATES_VERSION)?.split_first_chunk::<4>()?;
+        (*tag == states_tag().to_le_bytes()).then_some(json)
+    }
+
     fn older(&self, folder: &Path) -> Option<Vec<PathBuf>> {
         let names = self.section(TAG_OLDER, 0)?;
         let names = names.split_inclusive(|&byte| byte == b'\n');
@@ -212,17 +224,32 @@ pub(super) fn write(
     out: &mut Vec<u8>,
 ) -> bool {
     let start = out.len();
-    let is_written = try_write((project, session), folder, snapshot, out).is_some();
-    if !is_written {
+    // States that do not fit stay in their own file.
+    [snapshot.states(), None].into_iter().any(|states| {
         out.truncate(start);
-    }
-    is_written
+        let is_written = try_write((project, session), folder, snapshot, states, out).is_some();
+        if !is_written {
+            out.truncate(start);
+        }
+        is_written
+    })
+}
+
+/// Tells the present set of built-in projections and their versions from any other.
+fn states_tag() -> u32 {
+    static TAG: LazyLock<u32> = LazyLock::new(|| {
+        Projections::built_in().versions().fold(0, |crc, (key, version)| {
+            crc32(crc32(crc32(crc, key.as_bytes()), b"\0"), &version.to_le_bytes())
+        })
+    });
+    *TAG
 }
 
 fn try_write(
     (project, session): (&OsStr, &OsStr),
     folder: &FileRevision,
     snapshot: &Snapshot,
+    states: Option<&[u8]>,
     out: &mut Vec<u8>,
 ) -> Option<()> {
     let start = out.len();
@@ -270,10 +297,10 @@ fn try_write(
         older.push(b'\n');
     }
     if !older.is_empty() {
-        let len = U32Le::new(u32::try_from(older.len()).ok()?);
-        let head = RawSection { tag: U16Le::new(TAG_OLDER), version: U16Le::new(0), len };
-        out.extend_from_slice(bytemuck::bytes_of(&head));
-        out.extend_from_slice(&older);
+        write_section(TAG_OLDER, 0, &[&older], out)?;
+    }
+    if let Some(states) = states {
+        write_section(TAG_STATES, STATES_VERSION, &[&states_tag().to_le_bytes(), states], out)?;
     }
     let entry_len = out.len().saturating_sub(start);
     raw.len = U32Le::new(u32::try_from(entry_len).ok().filter(|_| entry_len <= ENTRY_LEN_MAX)?);
@@ -284,8 +311,17 @@ fn try_write(
     Some(())
 }
 
+fn write_section(tag: u16, version: u16, parts: &[&[u8]], out: &mut Vec<u8>) -> Option<()> {
+    let len = parts.iter().fold(0_usize, |len, part| len.saturating_add(part.len()));
+    let len = U32Le::new(u32::try_from(len).ok()?);
+    let head = RawSection { tag: U16Le::new(tag), version: U16Le::new(version), len };
+    out.extend_from_slice(bytemuck::bytes_of(&head));
+    parts.iter().for_each(|part| out.extend_from_slice(part));
+    Some(())
+}
+
 impl RawRevision {
-    const fn new(revision: &FileRevision) -> Self {
+    pub(in crate::store) const fn new(revision: &FileRevision) -> Self {
         Self {
             device: U64Le::new(revision.device),
             inode: U64Le::new(revision.inode),
@@ -295,7 +331,7 @@ impl RawRevision {
         }
     }
 
-    const fn get(self) -> FileRevision {
+    pub(in crate::store) const fn get(self) -> FileRevision {
         FileRevision {
             device: self.device.get(),
             inode: self.inode.get(),

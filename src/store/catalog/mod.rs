@@ -6,6 +6,8 @@
 //! A file system stamps with a clock that ticks more coarsely than it writes: what changed a moment before it was read may
 //! change once more and keep its stamp. Such an entry is not kept; the session is read until it has been quiet for two seconds.
 //!
+//! What projections gathered of a session stands in its entry too, once it was folded: see `projection`.
+//!
 //! A catalog is a cache. It is written to a temporary file and renamed, without a sync: a crash may leave one with holes, and a
 //! CRC tells. Of two processes that write at the same time one wins, and what the other found is found again. One that is
 //! damaged, of another root, of another build, or open to others is treated as if it were not there.
@@ -15,6 +17,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -24,8 +27,11 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use parking_lot::Mutex;
 
 use self::entry::Entry;
-use self::table::{Identity, Table, TableWriter, hash_of};
+pub(super) use self::entry::RawRevision;
+pub(super) use self::table::hash_of;
+use self::table::{Identity, Table, TableWriter};
 use super::folder::check_place;
+use super::projection::Shelf;
 use super::publish::random_hex12;
 use super::snapshot::{FileRevision, Revision, Snapshot};
 use crate::container::disk::{Access, Disk, FileKind};
@@ -55,6 +61,26 @@ impl Catalog {
 
     /// The catalog of `root`, read, or empty where there is none that may be used. `None` if none may be kept.
     pub(super) fn open(&self, disk: &Arc<dyn Disk>, root: &Path, limits: &Limits) -> Option<Book> {
+        let Place { folder, identity, is_there } = self.place(&**disk, root, limits)?;
+        let path = folder.join(identity.file_stem()).with_extension("catalog");
+        let table = if is_there {
+            open_private(disk, &path).and_then(|(file, len)| Table::read(&*file, len, &identity))
+        } else {
+            None
+        };
+        let entries = table.as_ref().map_or(0, Table::len);
+        let uses = std::iter::repeat_with(|| AtomicU8::new(GONE)).take(entries).collect();
+        Some(Book { folder, path, identity, table, uses, fresh: Mutex::default() })
+    }
+
+    /// What is kept beside the catalog of `root`: states of projections. `None` if nothing may be kept.
+    pub(super) fn shelf(&self, disk: &dyn Disk, root: &Path, limits: &Limits) -> Option<Shelf> {
+        let Place { folder, identity, .. } = self.place(disk, root, limits)?;
+        let folder = folder.join(identity.file_stem()).with_extension("projections");
+        Some(Shelf::new(folder, RootIdentity(identity.to_bytes()), *limits))
+    }
+
+    fn place(&self, disk: &dyn Disk, root: &Path, limits: &Limits) -> Option<Place> {
         let root = std::path::absolute(root).ok()?;
         let folder = std::path::absolute(&self.folder).ok()?;
         if folder.starts_with(&root) {
@@ -62,22 +88,39 @@ impl Catalog {
         }
         let stamp = disk.stamp(&root.join(".")).ok().flatten()?;
         let identity = Identity::new(root.as_os_str(), stamp.device, stamp.inode, limits);
-        let path = folder.join(identity.file_name());
-        let table = match disk.stamp(&folder).ok()? {
-            Some(stamp) if stamp.kind == FileKind::Dir && stamp.mode & 0o022 == 0 => {
-                open_private(disk, &path).and_then(|(file, len)| Table::read(&*file, len, &identity))
-            }
+        let is_there = match disk.stamp(&folder).ok()? {
+            Some(stamp) if stamp.kind == FileKind::Dir && stamp.mode & 0o022 == 0 => true,
             Some(_) => return None,
-            None => None,
+            None => false,
         };
-        let entries = table.as_ref().map_or(0, Table::len);
-        let uses = std::iter::repeat_with(|| AtomicU8::new(GONE)).take(entries).collect();
-        Some(Book { folder, path, identity, table, uses, fresh: Mutex::default() })
+        Some(Place { folder, identity, is_there })
     }
 }
 
-/// Opens a catalog that nobody but its owner may read. Links are not followed.
-fn open_private(
+/// Where the caches of a root lie.
+struct Place {
+    folder: PathBuf,
+    identity: Identity,
+    is_there: bool,
+}
+
+/// What tells a root from any other, in bytes: its path, what stood there, and the bounds under which it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct RootIdentity(Vec<u8>);
+
+impl RootIdentity {
+    #[cfg(test)]
+    pub(super) fn of(path: &str, device: u64, inode: u64) -> Self {
+        Self(Identity::new(OsStr::new(path), device, inode, &Limits::DEFAULT).to_bytes())
+    }
+
+    pub(super) fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// Opens a file that nobody but its owner may read. Links are not followed.
+pub(super) fn open_private(
     disk: &Arc<dyn Disk>,
     path: &Path,
 ) -> Option<(Box<dyn crate::container::disk::DiskFile>, u64)> {
@@ -127,15 +170,24 @@ impl Seen {
     }
 }
 
+/// A session that a catalog knew.
+#[derive(Debug)]
+pub(super) struct Known {
+    pub(super) snapshot: Snapshot,
+    /// Of its entry.
+    number: usize,
+}
+
 impl Book {
-    /// What is known of the session in `folder`, if it is still true.
+    /// What is known of the session in `folder`, if it is still true; with the states of its projections, if they are wanted.
     pub(super) fn find(
         &self,
         disk: &Arc<dyn Disk>,
         folder: &Path,
         seen: &Seen,
         limits: Limits,
-    ) -> Option<Snapshot> {
+        with_states: bool,
+    ) -> Option<Known> {
         let names = names_of(folder)?;
         let (number, bytes) = self.table.as_ref()?.find(hash_of(names)).find(|(_, bytes)| {
             // Read twice where it is found, which costs less than a borrow of a copy.
@@ -151,11 +203,22 @@ impl Book {
         if log.kind != FileKind::File || FileRevision::of(&log) != entry.log() {
             return None;
         }
-        let snapshot = entry.snapshot(folder, &limits)?;
+        let mut snapshot = entry.snapshot(folder, &limits)?;
+        if with_states {
+            snapshot.set_states(entry.states());
+        }
         // Whether it stands where it belongs may depend on a link elsewhere in the root.
         check_place(&**disk, folder, &snapshot.path, snapshot.header.as_ref()?).ok()?;
         mark.store(TRUE, Ordering::Relaxed);
-        Some(snapshot)
+        Some(Known { snapshot, number })
+    }
+
+    /// Takes note of states that were found for a session which the catalog knew without them.
+    pub(super) fn renew(&self, folder: &Path, seen: Seen, known: &Known) {
+        if let (Some(mark), Some(names)) = (self.uses.get(known.number), names_of(folder)) {
+            mark.store(STALE, Ordering::Relaxed);
+            self.fresh.lock().push((hash_of(names), seen.folder));
+        }
     }
 
     /// Takes note of a session that was read in `folder`.
@@ -167,10 +230,32 @@ impl Book {
         }
     }
 
-    /// Writes the catalog anew, if that pays. Whatever fails here costs only time, at the next listing.
-    pub(super) fn keep(self, disk: &Arc<dyn Disk>, found: &[Snapshot]) {
-        if self.pays() {
+    /// Writes the catalog anew, if that pays, and gives the hashes of the sessions that are gone; `None` if it does not. Whatever
+    /// fails here costs only time, at the next listing.
+    pub(super) fn keep(self, disk: &Arc<dyn Disk>, found: &[Snapshot]) -> Option<Vec<u64>> {
+        self.pays().then(|| {
+            let marks = self.uses.iter().enumerate();
+            let gone = marks.filter(|(_, mark)| mark.load(Ordering::Relaxed) == GONE);
+            let hash = |number: usize| Some(self.table.as_ref()?.get(number)?.0);
+            let gone = gone.filter_map(|(number, _)| hash(number)).collect();
             let _failed = self.write(&**disk, found);
+            gone
+        })
+    }
+
+    /// Writes the catalog anew without the sessions in `folders`, if it knows one of them.
+    pub(super) fn forget(self, disk: &Arc<dyn Disk>, folders: &[PathBuf]) {
+        let hashes: HashSet<u64> =
+            folders.iter().filter_map(|folder| names_of(folder)).map(hash_of).collect();
+        let mut any = false;
+        for (number, mark) in self.uses.iter().enumerate() {
+            let hash = self.table.as_ref().and_then(|table| table.get(number)).map(|(hash, _)| hash);
+            let is_gone = hash.is_none_or(|hash| hashes.contains(&hash));
+            mark.store(if is_gone { GONE } else { TRUE }, Ordering::Relaxed);
+            any |= is_gone;
+        }
+        if any {
+            let _failed = self.write(&**disk, &[]);
         }
     }
 
@@ -259,12 +344,12 @@ fn add(snapshot: &Snapshot, fresh: &[(u64, FileRevision)], writer: &mut TableWri
 }
 
 /// Names of the project folder and of the session's folder in it.
-fn names_of(folder: &Path) -> Option<(&OsStr, &OsStr)> {
+pub(super) fn names_of(folder: &Path) -> Option<(&OsStr, &OsStr)> {
     Some((folder.parent()?.file_name()?, folder.file_name()?))
 }
 
 /// Makes a folder, private to the user, and those that lead to it.
-fn make_private(disk: &dyn Disk, folder: &Path) -> io::Result<()> {
+pub(super) fn make_private(disk: &dyn Disk, folder: &Path) -> io::Result<()> {
     let mut missing = Vec::new();
     for at in folder.ancestors() {
         if disk.stamp(&at.join("."))?.is_some() {

@@ -114,10 +114,16 @@ impl Identity {
         Self { root: root.as_bytes().to_vec(), device, inode, rules }
     }
 
-    /// Name of the catalog's file: the same for the same path and bounds.
-    pub(super) fn file_name(&self) -> String {
+    /// Name of the catalog's file, without its extension: the same for the same path and bounds.
+    pub(super) fn file_stem(&self) -> String {
         let hash = fnv(fnv(FNV_START, &self.root), &self.rules.to_le_bytes());
-        format!("{hash:016x}.catalog")
+        format!("{hash:016x}")
+    }
+
+    /// All of it as bytes: device, inode, bounds, path.
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        let Self { root, device, inode, rules } = self;
+        [&device.to_le_bytes()[..], &inode.to_le_bytes(), &rules.to_le_bytes(), root].concat()
     }
 }
 
@@ -328,7 +334,7 @@ fn fnv(start: u64, bytes: &[u8]) -> u64 {
 }
 
 /// Hash of the names of a project folder and of a session's folder in it.
-pub(super) fn hash_of((project, session): (&OsStr, &OsStr)) -> u64 {
+pub(in crate::store) fn hash_of((project, session): (&OsStr, &OsStr)) -> u64 {
     // No name holds a slash, so no two pairs give the same bytes.
     fnv(fnv(fnv(FNV_START, project.as_bytes()), b"/"), session.as_bytes())
 }
