@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::wire::write_cursor;
 use crate::json::{write_i64, write_string, write_u64};
 use crate::stream::SettlementKind;
 use crate::units::UnixMs;
@@ -94,7 +95,7 @@ impl Frame {
                 out.extend_from_slice(b",\"step\":");
                 write_u64(out, *step);
                 out.extend_from_slice(b",\"startedAfterSeq\":");
-                write_i64(out, i64::try_from(*next_seq).unwrap_or(i64::MAX).saturating_sub(1));
+                write_cursor(out, *next_seq);
             }
             Step::Chunk { index, time, json } => {
                 out.extend_from_slice(b",\"index\":");
