@@ -94,9 +94,10 @@ impl ChatCall {
     }
 
     pub(super) fn ask(&mut self, at: Moment, number: u32, name: Text, arguments: Text) {
-        if self.asked.is_none_or(|known| known <= at) {
-            (self.asked, self.number) = (Some(at), number);
+        if self.asked.is_some_and(|known| known > at) {
+            return;
         }
+        (self.asked, self.number) = (Some(at), number);
         // What was started is what was run, should the two ever differ.
         if self.started.is_none() {
             (self.name, self.arguments) = (name, arguments);

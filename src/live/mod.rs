@@ -13,14 +13,19 @@
 //! end is what the stored events alone give: folds of a cold log are the same folds.
 //!
 //! ```
-//! use seslog::live::{Chat, WindowFold};
 //! use seslog::limits::Limits;
+//! use seslog::live::{RequestStatus, Trajectory, WindowFold};
 //! use seslog::row::{Check, Event};
 //!
-//! let row = br#"{"type":"user/message","seq":0,"time":1,"data":{"id":"u","role":"user","source":{"kind":"user"},"content":[]},"surfaceOp":"append"}"#;
-//! let mut chat = Chat::new();
-//! chat.event(&Event::read(row, Check::Full, &Limits::DEFAULT)?);
-//! assert_eq!(chat.entries().next().map(|(key, _)| key.to_string()), Some("#0".to_owned()));
+//! let mut trajectory = Trajectory::new();
+//! for row in [
+//!     r#"{"type":"step/start","seq":0,"time":5,"data":{"turn":1,"step":1}}"#,
+//!     r#"{"type":"step/end","seq":1,"time":9,"data":{"turn":1,"step":1}}"#,
+//! ] {
+//!     trajectory.event(&Event::read(row.as_bytes(), Check::Full, &Limits::DEFAULT)?);
+//! }
+//! let step = trajectory.steps().next().expect("it started");
+//! assert_eq!((step.key.to_string().as_str(), step.status), ("1:1", RequestStatus::Error));
 //! # Ok::<(), seslog::row::RowFault>(())
 //! ```
 //!
