@@ -2,14 +2,12 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::thread::sleep;
 use std::time::{Duration, Instant};
-
-use parking_lot::MutexGuard;
 
 use super::baseline::Baseline;
 use super::frame::Frame;
 use super::hub::{Hub, HubState, Published};
+use super::sync::rest;
 
 /// An event that was stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,7 +111,7 @@ impl LiveFollower {
             let now = Instant::now();
             if let Some(next) = self.next_look.take().filter(|&next| next > now) {
                 let next = until.map_or(next, |until| until.min(next));
-                MutexGuard::unlocked(&mut state, || sleep(next.saturating_duration_since(now)));
+                rest(&mut state, next.saturating_duration_since(now));
                 if until.is_some_and(|until| until <= next) {
                     break self.take(&state);
                 }

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
-
 use super::baseline::{ActiveAttempt, Baseline};
 use super::follower::LiveEvent;
 use super::frame::{Frame, Outcome, Step};
 use super::ring::Ring;
+use super::sync::{Condvar, Mutex, MutexGuard};
 use crate::stream::Accumulator;
 
 /// What followers share with the writer. Nothing waits for a follower here.

@@ -50,6 +50,7 @@ mod replay;
 mod ring;
 mod settle;
 mod step;
+mod sync;
 mod trajectory;
 mod transport;
 mod view;

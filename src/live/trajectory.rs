@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use super::fact::{Fact, Moment, Retry, StepKey};
 use super::fold::{Publication, WindowFold};
-use super::frame::Outcome;
 use super::step::{Blocks, Settled, Step, StepTiming, Steps, write_head};
 use super::view::LiveRow;
 use crate::json::{Tape, write_i64, write_number, write_text, write_u64};
@@ -301,7 +300,7 @@ impl SettledAttempt {
         out.extend_from_slice(b",\"time\":");
         write_i64(out, self.at.time.get());
         out.extend_from_slice(b",\"type\":\"");
-        out.extend_from_slice(Outcome::event_type(self.kind).as_bytes());
+        out.extend_from_slice(self.kind.event_type().as_bytes());
         out.push(b'"');
         if let Some(time) = self.first_token {
             out.extend_from_slice(b",\"firstToken\":");
