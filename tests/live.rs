@@ -262,6 +262,34 @@ fn a_late_follower_gets_the_prefix_and_a_slow_one_a_gap_and_then_the_prefix() {
 }
 
 #[test]
+fn what_a_follower_has_taken_comes_before_its_gap_and_never_behind_a_new_baseline() {
+    let handle = in_memory(small(8));
+    let (mut follower, _) = handle.follow(true);
+    let seq = |delivery: Option<Delivery>| match delivery {
+        Some(Delivery::Event(event)) => event.seq,
+        other => panic!("{other:?}"),
+    };
+    append(&handle, 5);
+    assert_eq!(seq(follower.try_recv()), 0);
+    append(&handle, 20);
+    let taken: Vec<u64> = (0..4).map(|_| seq(follower.try_recv())).collect();
+    assert_eq!(taken, [1, 2, 3, 4]);
+    assert_eq!(follower.try_recv(), Some(Delivery::Gap));
+    assert_eq!(follower.rebaseline().next_seq, 25);
+    append(&handle, 3);
+    assert_eq!(seq(follower.recv(Duration::ZERO)), 25);
+    assert_eq!(follower.rebaseline().next_seq, 28, "two that were taken are part of it");
+    assert_eq!(follower.try_recv(), None);
+    append(&handle, 1);
+    assert_eq!(seq(follower.recv(Duration::from_secs(60))), 28);
+    // All that is left when the end comes.
+    append(&handle, 2);
+    handle.close().unwrap();
+    assert_eq!((seq(follower.try_recv()), seq(follower.try_recv())), (29, 30));
+    assert_eq!(follower.try_recv(), Some(Delivery::Closed));
+}
+
+#[test]
 fn a_follower_waits_in_its_own_thread_and_events_that_went_around_are_caught_up() {
     let store = MemoryStore::new(&MemoryStorage::new());
     let below = SessionPersistence::create(&store, header("s"), None, &never()).unwrap();

@@ -6,7 +6,6 @@ use crate::limits::Limits;
 use crate::stream::{AssembleFault, Assembler, Block, SettlementKind};
 use crate::units::UnixMs;
 
-
 /// Who answered, as the message says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer<'a> {
