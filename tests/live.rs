@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
@@ -17,8 +18,9 @@ use seslog::container::disk::Disk;
 use seslog::container::disk::fault::{Failure, FaultDisk, FileLoss, OpKind};
 use seslog::json::Text;
 use seslog::live::{
-    Answer, Attempt, Baseline, Change, Decision, Delivery, Ending, Entry, Frame, LiveEvent, LiveFollower,
-    LiveHandle, LiveOptions, LiveRow, Outcome, Pace, SettleError, Step, View, replay,
+    Answer, Attempt, Baseline, Change, Chat, ChatEntry, Decision, Delivery, Ending, Entry, Frame, LiveEvent,
+    LiveFollower, LiveHandle, LiveOptions, LiveRow, Outcome, Pace, SettleError, Step, Trajectory, View,
+    WindowFold, replay,
 };
 use seslog::store::{
     Cancel, FileStore, MemoryStorage, MemoryStore, SessionAccess, SessionHandle, SessionPersistence,
@@ -260,6 +262,34 @@ fn a_late_follower_gets_the_prefix_and_a_slow_one_a_gap_and_then_the_prefix() {
 }
 
 #[test]
+fn what_a_follower_has_taken_comes_before_its_gap_and_never_behind_a_new_baseline() {
+    let handle = in_memory(small(8));
+    let (mut follower, _) = handle.follow(true);
+    let seq = |delivery: Option<Delivery>| match delivery {
+        Some(Delivery::Event(event)) => event.seq,
+        other => panic!("{other:?}"),
+    };
+    append(&handle, 5);
+    assert_eq!(seq(follower.try_recv()), 0);
+    append(&handle, 20);
+    let taken: Vec<u64> = (0..4).map(|_| seq(follower.try_recv())).collect();
+    assert_eq!(taken, [1, 2, 3, 4]);
+    assert_eq!(follower.try_recv(), Some(Delivery::Gap));
+    assert_eq!(follower.rebaseline().next_seq, 25);
+    append(&handle, 3);
+    assert_eq!(seq(follower.recv(Duration::ZERO)), 25);
+    assert_eq!(follower.rebaseline().next_seq, 28, "two that were taken are part of it");
+    assert_eq!(follower.try_recv(), None);
+    append(&handle, 1);
+    assert_eq!(seq(follower.recv(Duration::from_secs(60))), 28);
+    // All that is left when the end comes.
+    append(&handle, 2);
+    handle.close().unwrap();
+    assert_eq!((seq(follower.try_recv()), seq(follower.try_recv())), (29, 30));
+    assert_eq!(follower.try_recv(), Some(Delivery::Closed));
+}
+
+#[test]
 fn a_follower_waits_in_its_own_thread_and_events_that_went_around_are_caught_up() {
     let store = MemoryStore::new(&MemoryStorage::new());
     let below = SessionPersistence::create(&store, header("s"), None, &never()).unwrap();
@@ -441,21 +471,48 @@ fn live_rows_sort_between_events_as_clients_expect() {
 struct Client {
     follower: LiveFollower,
     view: View,
-    restarts: u64,
+    chat: Chat,
+    trajectory: Trajectory,
+    /// Of what the chat shows, as far as its changes told.
+    screen: BTreeMap<String, String>,
 }
 
 impl Client {
     fn new(handle: &LiveHandle) -> Self {
         let (follower, baseline) = handle.follow(true);
-        let mut client = Self { follower, view: View::new(), restarts: 0 };
+        let (chat, trajectory) = (Chat::new(), Trajectory::new());
+        let mut client = Self { follower, view: View::new(), chat, trajectory, screen: BTreeMap::new() };
         client.start(handle, &baseline);
         client
+    }
+
+    /// Follows a handle that came after a crash: what the old one had to say is lost.
+    fn reopen(&mut self, handle: &LiveHandle) {
+        let (follower, baseline) = handle.follow(true);
+        self.follower = follower;
+        self.start(handle, &baseline);
     }
 
     fn start(&mut self, handle: &LiveHandle, baseline: &Baseline) {
         // More may be stored by now than the baseline knows.
         let events = log_of(handle, u64::MAX);
-        assert_eq!(self.view.replace(events, Some(baseline)).unwrap(), Change::Replace);
+        let change = self.view.replace(events, Some(baseline)).unwrap();
+        assert_eq!(change, Change::Replace);
+        self.show(&change);
+    }
+
+    fn show(&mut self, change: &Change) {
+        assert_eq!(self.view.change(), Some(change));
+        self.chat.change(change, self.view.entries());
+        self.trajectory.change(change, self.view.entries());
+        for key in self.chat.changes() {
+            match self.chat.get(&key) {
+                Some(entry) => {
+                    drop(self.screen.insert(key.to_string(), json_of(|out| entry.write_json(&key, out))))
+                }
+                None => drop(self.screen.remove(&key.to_string())),
+            }
+        }
     }
 
     fn take(&mut self, handle: &LiveHandle, most: usize) {
@@ -467,10 +524,13 @@ impl Client {
                 Some(Delivery::Gap) => Decision::Rebaseline,
                 Some(other) => panic!("{other:?}"),
             };
-            if decision == Decision::Rebaseline {
-                self.restarts += 1;
-                let baseline = self.follower.rebaseline();
-                self.start(handle, &baseline);
+            match decision {
+                Decision::Rebaseline => {
+                    let baseline = self.follower.rebaseline();
+                    self.start(handle, &baseline);
+                }
+                Decision::Show(change) => self.show(&change),
+                _ => {}
             }
         }
     }
@@ -487,19 +547,76 @@ impl Client {
         }
         parts
     }
+
+    /// What the folds show.
+    fn shown(&self) -> [String; 2] {
+        [json_of(|out| self.chat.write_json(out)), json_of(|out| self.trajectory.write_json(out))]
+    }
+
+    /// The same without the places of what is under way: whoever comes late has other rows in other places.
+    fn shown_anywhere(&self) -> (BTreeMap<String, String>, String) {
+        let entries = self.chat.entries().map(|(key, entry)| match entry {
+            ChatEntry::Answer(answer) => {
+                let blocks = json_of(|out| answer.blocks.write_json(out));
+                (
+                    key.to_string(),
+                    format!("{:?} {:?} {:?} {blocks}", answer.status, answer.usage, answer.timing),
+                )
+            }
+            entry => (key.to_string(), json_of(|out| entry.write_json(key, out))),
+        });
+        (entries.collect(), json_of(|out| self.trajectory.write_json(out)))
+    }
+
+    /// The folds did not miss anything: they show what folds of the whole window show, and a screen that looked at nothing but
+    /// changes shows it too.
+    fn assert_folds_are_those_of_the_window(&self) {
+        let (mut chat, mut trajectory) = (Chat::new(), Trajectory::new());
+        chat.change(&Change::Replace, self.view.entries());
+        trajectory.change(&Change::Replace, self.view.entries());
+        let again = [json_of(|out| chat.write_json(out)), json_of(|out| trajectory.write_json(out))];
+        assert_eq!(self.shown(), again);
+        let entries = self
+            .chat
+            .entries()
+            .map(|(key, entry)| (key.to_string(), json_of(|out| entry.write_json(key, out))));
+        assert_eq!(self.screen, entries.collect());
+    }
+}
+
+fn json_of(write: impl FnOnce(&mut Vec<u8>)) -> String {
+    let mut out = Vec::new();
+    write(&mut out);
+    String::from_utf8(out).unwrap()
+}
+
+/// What folds show that never saw anything but the log.
+fn shown_of_log(handle: &LiveHandle) -> [String; 2] {
+    let (mut chat, mut trajectory) = (Chat::new(), Trajectory::new());
+    for event in handle.read(0, u64::MAX, &never()).unwrap().iter() {
+        chat.event(&event);
+        trajectory.event(&event);
+    }
+    [json_of(|out| chat.write_json(out)), json_of(|out| trajectory.write_json(out))]
 }
 
 #[derive(Clone, Debug)]
 enum Op {
     Append(u64),
-    Begin,
+    /// An event of the step that is open, or of its turn.
+    Event(usize),
+    /// In a new step, or once more in the one that is open.
+    Begin(bool),
     Text(u8),
     Reasoning,
     Call,
+    Usage,
+    Start,
     Finish(bool),
     Cancel,
     Fail,
     Abandon,
+    Crash,
     Join,
     Take(usize, usize),
     Drain,
@@ -507,31 +624,72 @@ enum Op {
 
 fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
-        3 => (1_u64..4).prop_map(Op::Append),
-        4 => Just(Op::Begin),
+        1 => (1_u64..4).prop_map(Op::Append),
+        6 => (0_usize..EVENTS.len()).prop_map(Op::Event),
+        4 => any::<bool>().prop_map(Op::Begin),
         8 => (0_u8..3).prop_map(Op::Text),
         2 => Just(Op::Reasoning),
         2 => Just(Op::Call),
+        1 => Just(Op::Usage),
+        1 => Just(Op::Start),
         3 => any::<bool>().prop_map(Op::Finish),
         1 => Just(Op::Cancel),
         1 => Just(Op::Fail),
         1 => Just(Op::Abandon),
+        1 => Just(Op::Crash),
         1 => Just(Op::Join),
         5 => (0_usize..6, 1_usize..8).prop_map(|(client, most)| Op::Take(client, most)),
         2 => Just(Op::Drain),
     ]
 }
 
+/// Events whose payload begins with turn and step.
+const EVENTS: [(&str, &str, bool); 7] = [
+    ("step/start", "", false),
+    ("step/end", "", false),
+    ("turn/end", r#","reason":{"kind":"completed"}"#, false),
+    (
+        "llm/retry",
+        r#","retryId":"r","provider":"p","mode":"normal","policyKey":"k","retry":1,"maxRetries":3,"delayMs":2.5,"failure":{"message":"busy","code":"SERVER"}"#,
+        false,
+    ),
+    ("tool/call", r#","callId":"c","name":"sh","arguments":"{}""#, false),
+    (
+        "tool/result",
+        r#","message":{"id":"t","role":"user","source":{"kind":"tool","callId":"c"},"content":[{"type":"tool-result","toolCallId":"c","content":[],"isError":true}]}"#,
+        true,
+    ),
+    (
+        "user/message",
+        r#","id":"u","role":"user","source":{"kind":"user"},"content":[{"type":"text","text":"go"}]"#,
+        true,
+    ),
+];
+
+fn append_event(handle: &LiveHandle, which: usize, step: u64) {
+    let (kind, more, is_surface) = EVENTS[which];
+    let seq = handle.next_seq().unwrap();
+    let row = row_of(kind, seq, &format!("{{\"turn\":1,\"step\":{step}{more}}}"));
+    let op = if is_surface { ",\"surfaceOp\":\"append\"}" } else { "}" };
+    let row = format!("{}{op}", row.strip_suffix('}').unwrap());
+    handle.append(&[row.as_bytes()], &never()).unwrap();
+}
+
 proptest! {
     #[test]
-    fn the_view_of_baseline_frames_and_settlements_is_the_view_of_the_log(
+    fn what_baseline_frames_and_settlements_show_is_what_the_log_alone_shows(
         ops in proptest::collection::vec(op(), 1..120),
         kept_max in 1_usize..40,
     ) {
-        let handle = in_memory(small(kept_max));
+        let storage = MemoryStorage::new();
+        let store = MemoryStore::new(&storage);
+        let below = SessionPersistence::create(&store, header("s"), None, &never()).unwrap();
+        let mut handle = LiveHandle::new(below, small(kept_max)).unwrap();
+        // A log that has nothing is not there behind a crash.
+        append(&handle, 1);
         let mut clients = vec![Client::new(&handle)];
         let mut attempt: Option<Attempt> = None;
-        let mut step = 0;
+        let mut step = 1;
         for (time, op) in ops.into_iter().enumerate() {
             let time = ms(time as i64);
             let settle = |attempt: Option<Attempt>, ending: Ending<'_>| {
@@ -539,19 +697,32 @@ proptest! {
             };
             match op {
                 Op::Append(count) => append(&handle, count),
-                Op::Begin if attempt.is_none() => {
-                    step += 1;
+                // A retry is decided upon when its attempt is stored: while one is under way, whoever comes late cannot know
+                // which of its chunks came before.
+                Op::Event(which) if EVENTS[which].0 != "llm/retry" || attempt.is_none() => {
+                    append_event(&handle, which, step);
+                }
+                Op::Event(_) => {}
+                Op::Begin(is_new) if attempt.is_none() => {
+                    step += u64::from(is_new);
                     attempt = Some(handle.begin_attempt(1, step).unwrap());
                 }
-                Op::Begin => {}
+                Op::Begin(_) => {}
                 Op::Text(index) => if let Some(attempt) = &mut attempt {
-                    attempt.push_text(time, u64::from(index), "t🔑\n").unwrap();
+                    let text = if index == 2 { "\n" } else { "t🔑" };
+                    attempt.push_text(time, u64::from(index), text).unwrap();
                 },
                 Op::Reasoning => if let Some(attempt) = &mut attempt {
                     attempt.push_reasoning(time, 7, "why").unwrap();
                 },
                 Op::Call => if let Some(attempt) = &mut attempt {
                     attempt.push_tool_call(time, 8, "c", Some("sh"), "{}").unwrap();
+                },
+                Op::Usage => if let Some(attempt) = &mut attempt {
+                    attempt.push_json(time, br#"{"type":"usage","usage":{"inputTokens":3,"outputTokens":2}}"#).unwrap();
+                },
+                Op::Start => if let Some(attempt) = &mut attempt {
+                    attempt.push_json(time, br#"{"type":"block-start","index":0,"blockType":"text"}"#).unwrap();
                 },
                 Op::Finish(is_well) => {
                     if let Some(attempt) = &mut attempt {
@@ -562,16 +733,27 @@ proptest! {
                 Op::Cancel => drop(settle(attempt.take(), Ending::Cancelled(ANSWER))),
                 Op::Fail => drop(settle(attempt.take(), Ending::Failed)),
                 Op::Abandon => drop(attempt.take()),
+                Op::Crash => {
+                    handle.close().unwrap();
+                    let below = SessionPersistence::open(&store, &Text::from("s"), SessionAccess::Write, &never());
+                    handle = LiveHandle::new(below.unwrap(), small(kept_max)).unwrap();
+                    clients.iter_mut().for_each(|client| client.reopen(&handle));
+                    attempt = None;
+                }
                 Op::Join => clients.push(Client::new(&handle)),
                 Op::Take(client, most) => {
                     let at = client % clients.len();
                     clients[at].take(&handle, most);
+                    clients[at].assert_folds_are_those_of_the_window();
                 }
                 Op::Drain => {
                     let log = log_of(&handle, u64::MAX);
                     let stream = attempt.as_ref().map(|attempt| attempt.snapshot().unwrap());
+                    let late = Client::new(&handle);
                     for client in &mut clients {
                         client.take(&handle, usize::MAX);
+                        client.assert_folds_are_those_of_the_window();
+                        prop_assert_eq!(client.shown_anywhere(), late.shown_anywhere());
                         let (events, live) = client.parts();
                         prop_assert_eq!(&events, &log);
                         let mut again = Accumulator::new();
@@ -588,9 +770,11 @@ proptest! {
         // The end: nothing is under way, and what is shown is the log, as a client sees it that comes now.
         drop(attempt);
         let late = Client::new(&handle);
+        let of_log = shown_of_log(&handle);
         for client in &mut clients {
             client.take(&handle, usize::MAX);
             prop_assert_eq!(client.view.entries(), late.view.entries());
+            prop_assert_eq!(&client.shown(), &of_log);
         }
         for event in handle.read(0, u64::MAX, &never()).unwrap().iter() {
             if let Some(kind) = SettlementKind::of_event(&event.event_type().to_string_lossy()) {

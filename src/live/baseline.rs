@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::stream::{StreamFault, expand};
+
 /// The state of a log between two deliveries: what a follower begins with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -30,4 +32,36 @@ pub struct ActiveAttempt {
     pub next_index: u64,
     /// The records of what came, a JSON array.
     pub stream: String,
+}
+
+impl Baseline {
+    /// The state of a log of `next_seq` events, from elsewhere.
+    #[must_use]
+    pub const fn new(next_seq: u64, revision: u64, active: Option<ActiveAttempt>) -> Self {
+        Self { next_seq, revision, active }
+    }
+}
+
+impl ActiveAttempt {
+    /// An attempt from elsewhere: `stream` is all that came of it. Time O(bytes).
+    ///
+    /// # Errors
+    /// The stream is none.
+    pub fn new(
+        attempt_id: &str,
+        started_at: u64,
+        turn: u64,
+        step: u64,
+        stream: &str,
+    ) -> Result<Self, StreamFault> {
+        let next_index = expand(stream.as_bytes())?.len() as u64;
+        Ok(Self {
+            attempt_id: Arc::from(attempt_id),
+            started_at,
+            turn,
+            step,
+            next_index,
+            stream: stream.to_owned(),
+        })
+    }
 }

@@ -1,14 +1,13 @@
 //! A follower of a session in this process.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
-use std::thread::sleep;
 use std::time::{Duration, Instant};
-
-use parking_lot::MutexGuard;
 
 use super::baseline::Baseline;
 use super::frame::Frame;
 use super::hub::{Hub, HubState, Published};
+use super::sync::rest;
 
 /// An event that was stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,31 +35,41 @@ pub enum Delivery {
 
 /// Gets the events and, if it asks for them, the frames of one [`LiveHandle`](super::LiveHandle), in the order in which they came about.
 ///
-/// It may live in any thread, and may be as slow as it likes.
+/// It may live in any thread, and may be as slow as it likes. Its waits end at the [pace of a screen](Self::with_pace).
 #[derive(Debug)]
 pub struct LiveFollower {
     hub: Arc<Hub>,
     /// Number of the next item of the ring.
     at: u64,
+    /// What was taken from the ring and not asked for yet.
+    taken: VecDeque<Delivery>,
     with_frames: bool,
     pace: Duration,
     /// When it looks again, having taken all that was there.
     next_look: Option<Instant>,
 }
 
+/// Followers take so many items at once, so that they seldom stand before the lock that the writer needs.
+const TAKEN_MAX: usize = 64;
+
+/// And so many bytes, unless it is one item.
+const TAKEN_BYTES_MAX: usize = 256 << 10;
+
 impl LiveFollower {
+    /// A picture of a screen: how often the waits of a follower end that does not say otherwise.
+    pub const PICTURE: Duration = Duration::from_millis(16);
+
     pub(super) fn new(hub: Arc<Hub>, with_frames: bool) -> (Self, Baseline) {
         let mut state = hub.lock();
-        if with_frames {
-            state.watchers = state.watchers.saturating_add(1);
-        }
+        state.join(with_frames);
         let (at, baseline) = (state.ring.end(), state.baseline(with_frames));
         drop(state);
-        (Self { hub, at, with_frames, pace: Duration::ZERO, next_look: None }, baseline)
+        let taken = VecDeque::new();
+        (Self { hub, at, taken, with_frames, pace: Self::PICTURE, next_look: None }, baseline)
     }
 
-    /// The same follower, whose waits end at most every `pace`: it then finds all that came meanwhile. A screen shows no more than
-    /// one picture in 16 ms, and a hundred threads that wake for each token take a core.
+    /// The same follower, whose waits end at most every `pace`: the first delivery after a pause comes at once, and then all that came
+    /// meanwhile. With zero it wakes for each token; a hundred threads that do so take a core, and whoever appends feels it.
     #[must_use]
     pub fn with_pace(mut self, pace: Duration) -> Self {
         self.pace = pace;
@@ -71,11 +80,15 @@ impl LiveFollower {
     pub fn rebaseline(&mut self) -> Baseline {
         let state = self.hub.lock();
         self.at = state.ring.end();
+        self.taken.clear();
         state.baseline(self.with_frames)
     }
 
     /// What is there already.
     pub fn try_recv(&mut self) -> Option<Delivery> {
+        if let Some(delivery) = self.taken.pop_front() {
+            return Some(delivery);
+        }
         let hub = Arc::clone(&self.hub);
         let state = hub.lock();
         self.take(&state)
@@ -83,6 +96,9 @@ impl LiveFollower {
 
     /// Waits for the next delivery, at most for `most`.
     pub fn recv(&mut self, most: Duration) -> Option<Delivery> {
+        if let Some(delivery) = self.taken.pop_front() {
+            return Some(delivery);
+        }
         let hub = Arc::clone(&self.hub);
         let until = Instant::now().checked_add(most);
         let changed = hub.changed(self.with_frames);
@@ -95,7 +111,7 @@ impl LiveFollower {
             let now = Instant::now();
             if let Some(next) = self.next_look.take().filter(|&next| next > now) {
                 let next = until.map_or(next, |until| until.min(next));
-                MutexGuard::unlocked(&mut state, || sleep(next.saturating_duration_since(now)));
+                rest(&mut state, next.saturating_duration_since(now));
                 if until.is_some_and(|until| until <= next) {
                     break self.take(&state);
                 }
@@ -127,29 +143,37 @@ impl LiveFollower {
         delivery
     }
 
+    /// The next delivery, now that none is left of those taken before.
     fn take(&mut self, state: &HubState) -> Option<Delivery> {
-        loop {
-            if self.at >= state.ring.end() {
-                return state.is_closed.then_some(Delivery::Closed);
+        let end = state.ring.end();
+        if self.at >= end {
+            return state.is_closed.then_some(Delivery::Closed);
+        }
+        let mut bytes = 0_usize;
+        while let Some((size, published)) = state.ring.get(self.at) {
+            bytes = bytes.saturating_add(size);
+            let is_enough = self.taken.len() == TAKEN_MAX || bytes > TAKEN_BYTES_MAX;
+            if is_enough && !self.taken.is_empty() {
+                break;
             }
-            let Some(published) = state.ring.get(self.at) else { return Some(Delivery::Gap) };
             self.at = self.at.saturating_add(1);
             match published {
-                Published::Event(event) => return Some(Delivery::Event(event.clone())),
+                Published::Event(event) => self.taken.push_back(Delivery::Event(event.clone())),
                 Published::Frame(frame) if self.with_frames => {
-                    return Some(Delivery::Frame(Arc::clone(frame)));
+                    self.taken.push_back(Delivery::Frame(Arc::clone(frame)));
                 }
                 Published::Frame(_) => {}
             }
         }
+        if self.taken.is_empty() && self.at < end {
+            return Some(Delivery::Gap);
+        }
+        self.taken.pop_front().or_else(|| state.is_closed.then_some(Delivery::Closed))
     }
 }
 
 impl Drop for LiveFollower {
     fn drop(&mut self) {
-        if self.with_frames {
-            let mut state = self.hub.lock();
-            state.watchers = state.watchers.saturating_sub(1);
-        }
+        self.hub.lock().leave(self.with_frames);
     }
 }

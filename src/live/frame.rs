@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::wire::write_cursor;
 use crate::json::{write_i64, write_string, write_u64};
 use crate::stream::SettlementKind;
 use crate::units::UnixMs;
@@ -63,16 +64,6 @@ pub enum Outcome {
     Abandoned,
 }
 
-impl Outcome {
-    /// The event type that a settlement of `kind` has.
-    pub(super) const fn event_type(kind: SettlementKind) -> &'static str {
-        match kind {
-            SettlementKind::Message => "assistant/message",
-            SettlementKind::Attempt => "assistant/attempt",
-        }
-    }
-}
-
 impl Frame {
     /// Appends the frame as the JSON object that clients of DSH read: `startedAfterSeq` is -1 in an empty log.
     pub fn write_json(&self, out: &mut Vec<u8>) {
@@ -94,7 +85,7 @@ impl Frame {
                 out.extend_from_slice(b",\"step\":");
                 write_u64(out, *step);
                 out.extend_from_slice(b",\"startedAfterSeq\":");
-                write_i64(out, i64::try_from(*next_seq).unwrap_or(i64::MAX).saturating_sub(1));
+                write_cursor(out, *next_seq);
             }
             Step::Chunk { index, time, json } => {
                 out.extend_from_slice(b",\"index\":");
@@ -112,7 +103,7 @@ impl Frame {
                     Outcome::Abandoned => out.extend_from_slice(b"{\"kind\":\"abandoned\"}"),
                     Outcome::Committed { kind, seq } => {
                         out.extend_from_slice(b"{\"kind\":\"committed\",\"eventType\":\"");
-                        out.extend_from_slice(Outcome::event_type(*kind).as_bytes());
+                        out.extend_from_slice(kind.event_type().as_bytes());
                         out.extend_from_slice(b"\",\"seq\":");
                         write_u64(out, *seq);
                         out.push(b'}');

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
-
 use super::baseline::{ActiveAttempt, Baseline};
 use super::follower::LiveEvent;
 use super::frame::{Frame, Outcome, Step};
 use super::ring::Ring;
+use super::sync::{Condvar, Mutex, MutexGuard};
 use crate::stream::Accumulator;
 
 /// What followers share with the writer. Nothing waits for a follower here.
@@ -40,6 +39,8 @@ pub(super) struct HubState {
     revision: u64,
     attempts: u64,
     pub(super) active: Option<Active>,
+    /// All followers: without any, nothing is kept.
+    pub(super) followers: usize,
     /// Followers that ask for frames.
     pub(super) watchers: usize,
     pub(super) is_closed: bool,
@@ -67,6 +68,7 @@ impl Hub {
             revision: 0,
             attempts: 0,
             active: None,
+            followers: 0,
             watchers: 0,
             is_closed: false,
         };
@@ -91,9 +93,12 @@ impl Hub {
     pub(super) fn events<'r>(&self, rows: impl IntoIterator<Item = &'r [u8]>, end: Option<(&str, Outcome)>) {
         let mut state = self.state.lock();
         for row in rows {
-            let event = LiveEvent { seq: state.next_seq, row: Arc::from(row) };
-            state.next_seq = state.next_seq.saturating_add(1);
-            state.ring.push(row.len().saturating_add(ITEM_BYTES), Published::Event(event));
+            let seq = state.next_seq;
+            state.next_seq = seq.saturating_add(1);
+            if state.followers > 0 {
+                let event = LiveEvent { seq, row: Arc::from(row) };
+                state.ring.push(row.len().saturating_add(ITEM_BYTES), Published::Event(event));
+            }
         }
         if let Some((attempt_id, outcome)) = end {
             state.end(attempt_id, outcome);
@@ -151,6 +156,19 @@ impl Hub {
 }
 
 impl HubState {
+    pub(super) fn join(&mut self, with_frames: bool) {
+        self.followers = self.followers.saturating_add(1);
+        self.watchers = self.watchers.saturating_add(usize::from(with_frames));
+    }
+
+    pub(super) fn leave(&mut self, with_frames: bool) {
+        self.followers = self.followers.saturating_sub(1);
+        self.watchers = self.watchers.saturating_sub(usize::from(with_frames));
+        if self.followers == 0 {
+            self.ring.clear();
+        }
+    }
+
     /// Publishes a frame if somebody asks for frames, and counts it in any case.
     pub(super) fn frame(&mut self, attempt_id: &Arc<str>, bytes: usize, step: impl FnOnce() -> Step) {
         self.revision = self.revision.saturating_add(1);

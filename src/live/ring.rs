@@ -41,10 +41,17 @@ impl<T> Ring<T> {
         self.bytes = 0;
     }
 
-    /// The item of that number; `None` if it is gone or has not come. The second is so from [`Ring::end`] on.
-    pub(super) fn get(&self, number: u64) -> Option<&T> {
+    /// Forgets everything that nobody will ask for any more.
+    pub(super) fn clear(&mut self) {
+        self.first = self.end();
+        self.kept = VecDeque::new();
+        self.bytes = 0;
+    }
+
+    /// The item of that number, with its bytes; `None` if it is gone or has not come. The second is so from [`Ring::end`] on.
+    pub(super) fn get(&self, number: u64) -> Option<(usize, &T)> {
         let index = usize::try_from(number.checked_sub(self.first)?).ok()?;
-        self.kept.get(index).map(|(_, item)| item)
+        self.kept.get(index).map(|(bytes, item)| (*bytes, item))
     }
 
     fn drop_first(&mut self) {
@@ -67,13 +74,16 @@ mod tests {
         }
         assert_eq!(
             (ring.end(), ring.get(1), ring.get(2), ring.get(4), ring.get(5)),
-            (5, None, Some(&2), Some(&4), None)
+            (5, None, Some((1, &2)), Some((1, &4)), None)
         );
         ring.push(9, 5);
-        assert_eq!((ring.get(3), ring.get(4), ring.get(5)), (None, Some(&4), Some(&5)));
+        assert_eq!((ring.get(3), ring.get(4), ring.get(5)), (None, Some((1, &4)), Some((9, &5))));
         ring.push(99, 6);
-        assert_eq!((ring.get(5), ring.get(6)), (None, Some(&6)), "one that is too large is kept alone");
+        assert_eq!((ring.get(5), ring.get(6)), (None, Some((99, &6))), "one that is too large is kept alone");
         ring.break_off();
         assert_eq!((ring.end(), ring.get(6), ring.get(7)), (8, None, None));
+        ring.push(1, 8);
+        ring.clear();
+        assert_eq!((ring.end(), ring.get(8), ring.bytes), (9, None, 0));
     }
 }

@@ -6,8 +6,6 @@ use crate::limits::Limits;
 use crate::stream::{AssembleFault, Assembler, Block, SettlementKind};
 use crate::units::UnixMs;
 
-use super::frame::Outcome;
-
 /// Who answered, as the message says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer<'a> {
@@ -108,7 +106,7 @@ impl Draft {
     pub(super) fn row(&self, seq: u64, time: UnixMs) -> Vec<u8> {
         let mut row = Vec::with_capacity(self.data.len().saturating_add(128));
         row.extend_from_slice(b"{\"type\":\"");
-        row.extend_from_slice(Outcome::event_type(self.kind).as_bytes());
+        row.extend_from_slice(self.kind.event_type().as_bytes());
         row.extend_from_slice(b"\",\"seq\":");
         write_u64(&mut row, seq);
         row.extend_from_slice(b",\"time\":");

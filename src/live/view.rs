@@ -6,9 +6,11 @@ use std::sync::Arc;
 use super::baseline::Baseline;
 use super::follower::LiveEvent;
 use super::frame::{Frame, Outcome, Step};
+use super::place::Place;
+use crate::json::{write_i64, write_number, write_string, write_u64};
 use crate::limits::Limits;
 use crate::row::{Check, Event};
-use crate::stream::{Settlement, SettlementKind, StreamFault, expand};
+use crate::stream::{Fragment, Settlement, SettlementKind, StreamFault, expand};
 use crate::units::UnixMs;
 
 /// One line of the window.
@@ -41,12 +43,52 @@ pub struct LiveRow {
 }
 
 impl LiveRow {
-    /// Where clients of DSH sort it in between seqs. Rows far behind one event share a key at last; the pair of `next_seq` and
-    /// `number` never does.
+    /// Where it stands.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "a sort key for screens")]
+    pub const fn place(&self) -> Place {
+        Place::of_live(self.next_seq, self.number)
+    }
+
+    /// [`Place::sort_key`].
+    #[must_use]
     pub fn sort_key(&self) -> f64 {
-        self.next_seq as f64 - 1.0 / (self.number as f64 + 1.0)
+        self.place().sort_key()
+    }
+}
+
+impl Entry {
+    /// Where it stands.
+    #[must_use]
+    pub const fn place(&self) -> Place {
+        match self {
+            Self::Event(event) => Place::of_event(event.seq),
+            Self::Live(row) => row.place(),
+        }
+    }
+
+    /// Appends the entry as the JSON object that clients of DSH read: an `event` with the row as it is stored, or a `transient` one
+    /// of type `assistant/live-chunk`, whose `seq` is the sort key.
+    pub fn write_json(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Event(event) => event.write_json(out),
+            Self::Live(row) => {
+                out.extend_from_slice(
+                    b"{\"type\":\"transient\",\"event\":{\"type\":\"assistant/live-chunk\",\"seq\":",
+                );
+                write_number(out, row.sort_key());
+                out.extend_from_slice(b",\"time\":");
+                write_i64(out, row.time.get());
+                out.extend_from_slice(b",\"data\":{\"attemptId\":");
+                write_string(out, &row.attempt_id);
+                out.extend_from_slice(b",\"turn\":");
+                write_u64(out, row.turn);
+                out.extend_from_slice(b",\"step\":");
+                write_u64(out, row.step);
+                out.extend_from_slice(b",\"chunk\":");
+                out.extend_from_slice(row.json.as_bytes());
+                out.extend_from_slice(b"}}}");
+            }
+        }
     }
 }
 
@@ -56,6 +98,11 @@ impl LiveRow {
 pub enum Change {
     /// All of it is new.
     Replace,
+    /// An older page stands in front: the first `count` entries. None for a page that only says that nothing is older.
+    Prepend {
+        /// How many.
+        count: usize,
+    },
     /// One entry more at the end.
     Append,
     /// The live rows of an attempt are gone; if it was settled, its event is there.
@@ -95,7 +142,10 @@ pub struct View {
     /// Live rows since then.
     number: u64,
     /// Revision of the last frame, once it is known.
-    revision: Option<u64>,
+    frame_revision: Option<u64>,
+    has_more: bool,
+    revision: u64,
+    change: Option<Change>,
 }
 
 #[derive(Clone, Debug)]
@@ -105,6 +155,7 @@ struct ActiveView {
     turn: u64,
     step: u64,
     next_index: u64,
+    first_row: Option<Place>,
 }
 
 impl View {
@@ -126,6 +177,24 @@ impl View {
         self.active.as_ref().map(|active| &*active.attempt_id)
     }
 
+    /// Whether the log has events before the window.
+    #[must_use]
+    pub const fn has_more(&self) -> bool {
+        self.has_more
+    }
+
+    /// How many changes the window has had.
+    #[must_use]
+    pub const fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// The last of them: what turned the window of the revision before into this one.
+    #[must_use]
+    pub const fn change(&self) -> Option<&Change> {
+        self.change.as_ref()
+    }
+
     /// Begins anew with `events`, which are all that are to be shown, up to the one before the baseline's `next_seq` at least, and
     /// with what `baseline` says; later events are left to come. Without a baseline, an attempt that is under way is not shown
     /// until it is settled.
@@ -134,13 +203,27 @@ impl View {
     /// The baseline's stream is none; the view is empty then.
     pub fn replace(
         &mut self,
-        mut events: Vec<LiveEvent>,
+        events: Vec<LiveEvent>,
         baseline: Option<&Baseline>,
     ) -> Result<Change, StreamFault> {
-        *self = Self::new();
+        self.replace_page(events, false, baseline)
+    }
+
+    /// [`replace`](Self::replace) by the last page of a log, which `has_more` before it: [`prepend`](Self::prepend) takes those.
+    ///
+    /// # Errors
+    /// As [`replace`](Self::replace).
+    pub fn replace_page(
+        &mut self,
+        mut events: Vec<LiveEvent>,
+        has_more: bool,
+        baseline: Option<&Baseline>,
+    ) -> Result<Change, StreamFault> {
+        let change = self.changed(Change::Replace);
+        *self = Self { has_more, revision: self.revision, change: Some(change.clone()), ..Self::new() };
         let active = baseline.and_then(|baseline| baseline.active.as_ref());
         let expansion = active.map(|active| expand(active.stream.as_bytes())).transpose()?;
-        self.revision = baseline.map(|baseline| baseline.revision);
+        self.frame_revision = baseline.map(|baseline| baseline.revision);
         if let Some(baseline) = baseline {
             events.retain(|event| event.seq < baseline.next_seq);
             self.next_seq = baseline.next_seq;
@@ -155,14 +238,45 @@ impl View {
                 turn: active.turn,
                 step: active.step,
                 next_index: active.next_index,
+                first_row: None,
             });
-            for timed in expansion.chunks() {
+            let shown = usize::try_from(active.next_index).unwrap_or(usize::MAX);
+            for timed in expansion.chunks().take(shown) {
                 let mut json = Vec::new();
                 timed.chunk.write_json(&mut json);
                 self.show_chunk(timed.time, Arc::from(String::from_utf8_lossy(&json)));
             }
         }
-        Ok(Change::Replace)
+        Ok(change)
+    }
+
+    /// Puts an older page in front: `events` by seq, of which those that the window has are left out. Asks for a new start if there
+    /// is a gap behind them.
+    pub fn prepend(&mut self, mut events: Vec<LiveEvent>, has_more: bool) -> Decision {
+        let first = self.entries.iter().find_map(|entry| match entry {
+            Entry::Event(event) => Some(event.seq),
+            Entry::Live(_) => None,
+        });
+        let first = first.unwrap_or(self.next_seq);
+        events.retain(|event| event.seq < first);
+        if events.last().is_some_and(|last| last.seq.checked_add(1) != Some(first)) {
+            return Decision::Rebaseline;
+        }
+        let count = events.len();
+        self.published.extend(events.iter().map(|event| event.seq));
+        self.entries.splice(..0, events.into_iter().map(Entry::Event));
+        self.has_more = has_more;
+        self.show(Change::Prepend { count })
+    }
+
+    fn show(&mut self, change: Change) -> Decision {
+        Decision::Show(self.changed(change))
+    }
+
+    fn changed(&mut self, change: Change) -> Change {
+        self.revision = self.revision.saturating_add(1);
+        self.change = Some(change.clone());
+        change
     }
 
     /// Takes an event in. One that is there already changes nothing; one that leaves others out asks for a new start.
@@ -181,23 +295,30 @@ impl View {
         }
         self.published.insert(event.seq);
         self.entries.push(Entry::Event(event));
-        Decision::Show(Change::Append)
+        self.show(Change::Append)
     }
 
     /// Takes a frame in.
     pub fn frame(&mut self, frame: &Frame) -> Decision {
-        let is_next = self.revision.is_none_or(|revision| revision.checked_add(1) == Some(frame.revision));
+        let is_next =
+            self.frame_revision.is_none_or(|revision| revision.checked_add(1) == Some(frame.revision));
         if !is_next {
             return Decision::Rebaseline;
         }
-        self.revision = Some(frame.revision);
+        self.frame_revision = Some(frame.revision);
         let is_shown = self.active.as_ref().is_some_and(|active| active.attempt_id == frame.attempt_id);
         match &frame.step {
             Step::Start { .. } if self.active.is_some() || !self.staged.is_empty() => Decision::Rebaseline,
             &Step::Start { turn, step, next_seq } => {
                 let attempt_id = Arc::clone(&frame.attempt_id);
-                self.active =
-                    Some(ActiveView { attempt_id, started_at: next_seq, turn, step, next_index: 0 });
+                self.active = Some(ActiveView {
+                    attempt_id,
+                    started_at: next_seq,
+                    turn,
+                    step,
+                    next_index: 0,
+                    first_row: None,
+                });
                 Decision::Nothing
             }
             // The window came without this attempt: its settlement will be an event like others.
@@ -213,7 +334,7 @@ impl View {
         };
         active.next_index = index.saturating_add(1);
         self.show_chunk(time, Arc::clone(json));
-        Decision::Show(Change::Append)
+        self.show(Change::Append)
     }
 
     fn end(&mut self, index: u64, outcome: Outcome) -> Decision {
@@ -227,34 +348,36 @@ impl View {
             Outcome::Committed { seq, .. } if self.published.contains(&seq) => return Decision::Nothing,
             Outcome::Committed { kind, seq } => match self.staged.remove(&seq) {
                 Some((staged, event)) if staged == kind => {
-                    self.settle(&active.attempt_id, event);
-                    return Decision::Show(Change::Settle { attempt_id: active.attempt_id, seq: Some(seq) });
+                    self.settle(&active, event);
+                    return self.show(Change::Settle { attempt_id: active.attempt_id, seq: Some(seq) });
                 }
                 _ => return Decision::Rebaseline,
             },
         };
-        self.retire(&active.attempt_id);
-        Decision::Show(Change::Settle { attempt_id: active.attempt_id, seq })
+        self.retire(&active);
+        self.show(Change::Settle { attempt_id: active.attempt_id, seq })
     }
 
-    fn settle(&mut self, attempt_id: &Arc<str>, event: LiveEvent) {
-        self.retire(attempt_id);
+    fn settle(&mut self, active: &ActiveView, event: LiveEvent) {
+        self.retire(active);
         self.published.insert(event.seq);
-        let later = |entry: &Entry| match entry {
-            Entry::Event(other) => other.seq > event.seq,
-            Entry::Live(row) => row.next_seq > event.seq,
-        };
-        let at = self.entries.iter().position(later).unwrap_or(self.entries.len());
+        let at = self.entries.partition_point(|entry| entry.place() < Place::of_event(event.seq));
         self.entries.insert(at, Entry::Event(event));
     }
 
-    fn retire(&mut self, attempt_id: &Arc<str>) {
-        self.entries.retain(|entry| !matches!(entry, Entry::Live(row) if row.attempt_id == *attempt_id));
+    /// Takes the live rows of an attempt away. Time O(entries since its first).
+    fn retire(&mut self, active: &ActiveView) {
+        let Some(first) = active.first_row else { return };
+        let from = self.entries.partition_point(|entry| entry.place() < first);
+        let is_of_it =
+            |entry: &mut Entry| matches!(entry, Entry::Live(row) if row.attempt_id == active.attempt_id);
+        self.entries.extract_if(from.., is_of_it).for_each(drop);
     }
 
     fn show_chunk(&mut self, time: UnixMs, json: Arc<str>) {
-        let Some(active) = &self.active else { return };
+        let Some(active) = &mut self.active else { return };
         self.number = self.number.saturating_add(1);
+        active.first_row.get_or_insert(Place::of_live(self.next_seq, self.number));
         self.entries.push(Entry::Live(LiveRow {
             attempt_id: Arc::clone(&active.attempt_id),
             turn: active.turn,
@@ -271,11 +394,15 @@ impl View {
         let active = self.active.as_ref().filter(|active| event.seq >= active.started_at)?;
         let row = Event::read(&event.row, Check::Envelope, &Limits::DEFAULT).ok()?;
         let kind = SettlementKind::of_event(&row.event_type().to_string_lossy())?;
-        let appends = row.surface_op() == Some("\"append\"");
-        if kind == SettlementKind::Message && !appends {
+        if kind == SettlementKind::Message && !appends(&row) {
             return None;
         }
         let settlement = Settlement::read(kind, row.data()).ok()?;
         (settlement.turn == active.turn && settlement.step == active.step).then_some(kind)
     }
+}
+
+/// Whether an event is added to the model-visible history.
+pub(super) fn appends(event: &Event<'_>) -> bool {
+    event.surface_op().and_then(Fragment::of_literal).is_some_and(|op| op.eq_str("append"))
 }

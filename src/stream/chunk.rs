@@ -1,6 +1,6 @@
 use super::fragment::Fragment;
 use super::value::{Members, member, members, string};
-use crate::json::{Number, write_i64, write_u64};
+use crate::json::{Number, check_str, write_i64, write_u64};
 use crate::units::UnixMs;
 
 /// A chunk and the time at which it was taken in. Times of a stream may repeat and run backwards.
@@ -62,6 +62,13 @@ pub enum Chunk<'a> {
 }
 
 impl<'a> Chunk<'a> {
+    /// The object that `json` is, to be looked at: whether it is lossless, as what is stored has to be, is not checked.
+    pub(crate) fn of_shown(json: &'a str) -> Option<Self> {
+        let json = json.trim_ascii();
+        (Members::of(json).is_some() && check_str(json, u32::MAX).is_ok())
+            .then_some(Self::Raw(RawChunk(json)))
+    }
+
     /// Which of the seven it is; `None` for a raw chunk of none of them.
     #[must_use]
     pub fn kind(self) -> Option<ChunkKind> {

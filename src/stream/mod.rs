@@ -3,7 +3,7 @@
 //! A model attempt is stored as one event, its settlement, which carries every chunk of the answer. [`Accumulator`] turns
 //! chunks into compact records, [`expand`] checks records and gives the chunks back, [`Assembler`] folds chunks into
 //! content, [`StreamReader`] answers questions about records without expanding them, and [`Settlement`] is the event that
-//! holds them.
+//! holds them. [`LiveBlocks`] are what a screen shows of an answer that is still coming.
 //!
 //! # Strings
 //!
@@ -32,6 +32,7 @@ mod fault;
 mod fragment;
 mod general;
 mod lazy;
+mod live_blocks;
 mod open;
 mod read;
 mod record;
@@ -51,6 +52,7 @@ pub use expand::expand_generally;
 pub use expand::{Chunks, Expansion, Records, expand, expand_with};
 pub use fault::{AssembleFault, PushFault, RecordFault, SettlementFault, StreamFault};
 pub use fragment::Fragment;
+pub use live_blocks::{LiveBlock, LiveBlocks};
 pub use read::StreamReader;
 pub use record::{Members, Record, Run, RunKind};
 pub use settle::{AssistantMessage, Settlement, SettlementKind};

@@ -65,6 +65,15 @@ impl SettlementKind {
         }
     }
 
+    /// The type of its event.
+    #[must_use]
+    pub const fn event_type(self) -> &'static str {
+        match self {
+            Self::Message => "assistant/message",
+            Self::Attempt => "assistant/attempt",
+        }
+    }
+
     /// Checks which members the event has around its data: `assistant/message` has a surface operation and no source
     /// events, `assistant/attempt` neither.
     ///
@@ -359,7 +368,8 @@ mod tests {
     fn a_settlement_cites_nothing_and_only_a_message_is_part_of_the_history() {
         use SettlementKind::{Attempt, Message};
         assert_eq!(SettlementKind::of_event("assistant/message"), Some(Message));
-        assert_eq!(SettlementKind::of_event("assistant/attempt"), Some(Attempt));
+        assert_eq!(SettlementKind::of_event(Attempt.event_type()), Some(Attempt));
+        assert_eq!(Message.event_type(), "assistant/message");
         assert_eq!(SettlementKind::of_event("assistant/chunk"), None);
         assert_eq!(Message.check_envelope(false, true), Ok(()));
         assert_eq!(Attempt.check_envelope(false, false), Ok(()));

@@ -1,5 +1,6 @@
 use super::chunk::count;
 use super::value::{Members, members};
+use crate::json::write_u64;
 
 /// Tokens that a provider counted for an attempt.
 ///
@@ -41,6 +42,40 @@ impl Usage {
             reasoning_tokens: optional(reasoning)?,
         })
     }
+
+    /// Both together. A count that only one of them has is its own.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        let optional = |a: Option<u64>, b: Option<u64>| match (a, b) {
+            (Some(a), Some(b)) => Some(a.saturating_add(b)),
+            (a, b) => a.or(b),
+        };
+        Self {
+            input_tokens: self.input_tokens.saturating_add(other.input_tokens),
+            output_tokens: self.output_tokens.saturating_add(other.output_tokens),
+            cache_read_tokens: optional(self.cache_read_tokens, other.cache_read_tokens),
+            cache_write_tokens: optional(self.cache_write_tokens, other.cache_write_tokens),
+            reasoning_tokens: optional(self.reasoning_tokens, other.reasoning_tokens),
+        }
+    }
+
+    /// Appends the usage as the JSON object that [`of_json`](Self::of_json) reads.
+    pub fn write_json(self, out: &mut Vec<u8>) {
+        let counts = [
+            (&b"{\"inputTokens\":"[..], Some(self.input_tokens)),
+            (b",\"outputTokens\":", Some(self.output_tokens)),
+            (b",\"cacheReadTokens\":", self.cache_read_tokens),
+            (b",\"cacheWriteTokens\":", self.cache_write_tokens),
+            (b",\"reasoningTokens\":", self.reasoning_tokens),
+        ];
+        for (name, count) in counts {
+            if let Some(count) = count {
+                out.extend_from_slice(name);
+                write_u64(out, count);
+            }
+        }
+        out.push(b'}');
+    }
 }
 
 #[cfg(test)]
@@ -66,5 +101,18 @@ mod tests {
         ] {
             assert_eq!(Usage::of_json(bad), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn a_sum_has_each_count_that_one_of_them_has_and_is_read_as_it_is_written() {
+        let usage = |json| Usage::of_json(json).unwrap();
+        let a = usage(r#"{"inputTokens":1,"outputTokens":2,"cacheReadTokens":3}"#);
+        let b = usage(r#"{"inputTokens":10,"outputTokens":20,"cacheReadTokens":30,"reasoningTokens":4}"#);
+        let sum = a.plus(b);
+        assert_eq!((sum.input_tokens, sum.output_tokens, sum.cache_read_tokens), (11, 22, Some(33)));
+        assert_eq!((sum.cache_write_tokens, sum.reasoning_tokens), (None, Some(4)));
+        let mut json = Vec::new();
+        sum.write_json(&mut json);
+        assert_eq!(usage(std::str::from_utf8(&json).unwrap()), sum);
     }
 }
