@@ -111,18 +111,43 @@ pub(crate) fn head(
 
 /// Events of an indexed log by its last trailer, if the log is whole as far as a look from behind tells.
 ///
-/// What [`probe`] proves, but for the rows that the last trailer counts: nothing is decompressed. For seeking, not for what a
-/// person is told. Reads as far back as it takes to be sure that no crash damaged what lies before the end.
+/// What [`probe`] proves, but for the rows that the last trailer counts: nothing is decompressed. For seeking and opening, not
+/// for what a person is told. With `to_the_boundary` it reads as far back as it takes to be sure that no crash damaged what
+/// lies before the end; else no further than [`probe`] does.
 ///
 /// # Errors
 /// The fault of the header's segment.
-pub(crate) fn sealed_count(source: &mut dyn Source) -> Result<Option<u64>, ReadError> {
+pub(crate) fn sealed_count(source: &mut dyn Source, to_the_boundary: bool) -> Result<Option<u64>, ReadError> {
     let (walk, _) = Walk::start(source)?;
-    Ok(match prove_end(source, &walk, u64::MAX) {
+    Ok(match prove_end(source, &walk, if to_the_boundary { u64::MAX } else { FAR }) {
         Ok(End::HeaderOnly) => Some(0),
-        Ok(End::Segment { counted, unproved: 0, .. }) => Some(counted),
+        Ok(End::Segment { unproved: 1.., .. }) if to_the_boundary => None,
+        Ok(End::Segment { counted, .. }) => Some(counted),
         _ => None,
     })
+}
+
+/// What the last trailer of an indexed log says, taken on trust.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Claim {
+    /// Events of the log.
+    pub(crate) events: u64,
+    /// How many of them a sync had covered when the last append was written: no crash can have damaged those.
+    pub(crate) durable_events: u64,
+}
+
+/// What the end of an indexed log claims, if that is a sealed and committed trailer: three trailers are read, and no body.
+///
+/// # Errors
+/// The fault of the header's segment, and what reading gives.
+pub(crate) fn claim(source: &mut dyn Source) -> Result<Option<Claim>, ReadError> {
+    let (walk, _) = Walk::start(source)?;
+    let Some(last) = last_trailer(source, walk.id())?.filter(|last| last.trailer.commit) else {
+        return Ok(None);
+    };
+    let durable = last.durable(source, walk.id())?;
+    let durable_events = durable.map_or(0, |hop| hop.trailer.next_seq);
+    Ok(Some(Claim { events: last.trailer.next_seq, durable_events }))
 }
 
 fn indexed(source: &mut dyn Source, limits: Limits) -> Result<Probe, ReadError> {

@@ -6,6 +6,7 @@ use parking_lot::Mutex;
 use zstd_safe::zstd_sys::ZSTD_ErrorCode;
 use zstd_safe::{CCtx, CParameter, DCtx, DParameter, InBuffer, OutBuffer, ResetDirective};
 
+use super::arena::{Arena, Room};
 use super::fault::Fault;
 use super::frame::Frame;
 use super::tail::holds_zero_sector;
@@ -46,12 +47,20 @@ impl<T> Spares<T> {
     }
 }
 
-/// Decompresses frames one after the other into one buffer.
+/// Decompresses frames one after the other into one buffer, or one behind the other where contents are kept.
 pub(crate) struct Decoder {
     /// Present until the decoder is dropped.
     context: Option<DCtx<'static>>,
     content: Vec<u8>,
+    kept: Option<Kept>,
     limits: Limits,
+}
+
+/// Contents that stay.
+struct Kept {
+    arena: Arena,
+    /// Where the last one begins.
+    last: usize,
 }
 
 impl Drop for Decoder {
@@ -76,7 +85,7 @@ impl Decoder {
         let window_log = limits.window_bytes_max.max(1 << 10).ilog2().min(31);
         let set = context.set_parameter(DParameter::WindowLogMax(window_log));
         debug_assert!(set.is_ok(), "zstd accepts window logs 10 to 31");
-        Self { context: Some(context), content, limits }
+        Self { context: Some(context), content, kept: None, limits }
     }
 
     /// Returns the content of one frame, checked against its checksum and its stated size.
@@ -113,13 +122,39 @@ impl Decoder {
         }
         match frame.content_size {
             Some(size) if self.is_trusted(size, stored.len() as u64) => self.decode_at_once(size, stored),
-            stated => self.decode_in_steps(stated, stored, limit),
+            stated => {
+                self.decode_in_steps(stated, stored, limit)?;
+                if let Some(kept) = &mut self.kept {
+                    kept.last = kept.arena.len();
+                    let had = self.content.len();
+                    kept.arena.extend(&self.content).ok_or_else(|| no_memory(had as u64, kept.last))?;
+                }
+                Ok(self.content())
+            }
         }
     }
 
     /// What the last successful [`Decoder::decode`] returned.
     pub(crate) fn content(&self) -> &[u8] {
-        &self.content
+        match &self.kept {
+            Some(kept) => kept.arena.bytes().get(kept.last..).unwrap_or_default(),
+            None => &self.content,
+        }
+    }
+
+    /// Keeps from now on what is decoded, one content behind the other in `arena`, which is empty. With `last_too`, the content
+    /// that was decoded last is the first there.
+    pub(crate) fn keep_in(&mut self, arena: Arena, last_too: bool) {
+        let mut kept = Kept { arena, last: 0 };
+        if last_too && kept.arena.extend(&self.content).is_none() {
+            kept.arena = Arena::default();
+        }
+        self.kept = Some(kept);
+    }
+
+    /// What was kept.
+    pub(crate) fn take_kept(&mut self) -> Option<Arena> {
+        self.kept.take().map(|kept| kept.arena)
     }
 
     /// The bounds that hold for every frame.
@@ -135,12 +170,27 @@ impl Decoder {
     fn decode_at_once(&mut self, size: u64, stored: &[u8]) -> Result<&[u8], Fault> {
         let too_large = Fault::ContentLimit { content: size, limit: usize::MAX as u64 };
         let size_in_memory = usize::try_from(size).map_err(|_| too_large)?;
-        self.content.clear();
-        grow(&mut self.content, size_in_memory)?;
-        match self.context.as_mut().expect(UNTIL_DROPPED).decompress(&mut self.content, stored) {
-            Ok(got) if got as u64 == size => Ok(&self.content),
-            Ok(got) => Err(Fault::ContentSize { stated: size, got: got as u64 }),
-            Err(code) => Err(fault_of(code)),
+        let context = self.context.as_mut().expect(UNTIL_DROPPED);
+        let got = if let Some(Kept { arena, last }) = &mut self.kept {
+            *last = arena.len();
+            let had = *last;
+            match arena.room(size_in_memory).ok_or_else(|| no_memory(size, had))? {
+                Room::Bytes(room) => {
+                    let got = context.decompress(room, stored).map_err(fault_of)?;
+                    arena.grown(got);
+                    got
+                }
+                Room::Spare(heap) => decompress_behind(context, heap, stored)?,
+            }
+        } else {
+            self.content.clear();
+            grow(&mut self.content, size_in_memory)?;
+            context.decompress(&mut self.content, stored).map_err(fault_of)?
+        };
+        if got as u64 == size {
+            Ok(self.content())
+        } else {
+            Err(Fault::ContentSize { stated: size, got: got as u64 })
         }
     }
 
@@ -182,6 +232,19 @@ impl Decoder {
             _ => Ok(&self.content),
         }
     }
+}
+
+/// Decompresses the one frame that `stored` is behind what `heap` holds, which has room for its content; the content's length.
+fn decompress_behind(context: &mut DCtx<'static>, heap: &mut Vec<u8>, stored: &[u8]) -> Result<usize, Fault> {
+    let start = heap.len();
+    let reset = context.reset(ResetDirective::SessionOnly);
+    debug_assert!(reset.is_ok(), "a session can always be reset");
+    let mut input = InBuffer::around(stored);
+    let mut output = OutBuffer::around_pos(heap, start);
+    // A whole frame and room for all of it: libzstd then decodes in one pass, as it does without streaming.
+    let hint = context.decompress_stream(&mut output, &mut input).map_err(fault_of)?;
+    let end = output.pos();
+    if hint == 0 && input.pos == stored.len() { Ok(end.saturating_sub(start)) } else { Err(Fault::FrameData) }
 }
 
 /// What a frame that is cut short still gives, as far as the decoder goes; nothing of it is proved by a checksum.

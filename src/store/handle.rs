@@ -229,9 +229,8 @@ impl FileHandle {
                 Err(Error::NotFound { .. }) => return Err(Error::NotFound { id: self.shown_id.clone() }),
                 Err(error) => return Err(error),
             };
-            let mut events = Events::default();
-            match self.shared.read_range(&log, range_of, &mut events) {
-                Ok(found) => break (log.path().to_path_buf(), events, found),
+            match self.shared.read_range(&log, range_of) {
+                Ok((events, found)) => break (log.path().to_path_buf(), events, found),
                 // A writer cut a torn end off, or took an append back that failed.
                 Err(error) if error.is_shrunk() && attempt < READ_RETRIES => {
                     attempt = attempt.saturating_add(1)

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 
 use super::log_file::LogFile;
 use crate::container::{
-    Block, BlockReader, Encoding, Fault, FileSource, ReadError, Skipped, Tail, TailState, header_line,
+    Arena, Block, BlockReader, Encoding, Fault, FileSource, Kept, ReadError, Skipped, Tail, TailState,
     reader, reader_at, reader_behind, resume,
 };
 use crate::error::{Damage, Error, Result, Unsupported};
@@ -198,23 +198,66 @@ pub(crate) fn scan_from_of(
     events: Option<u64>,
     visit: Visit<'_>,
 ) -> Result<Report> {
-    if from == 0 {
-        return scan(log, options, visit);
+    match scan_from_block(log, options, from, events, None, visit)? {
+        Some((report, _)) => Ok(report),
+        None => scan(log, options, visit),
+    }
+}
+
+/// [`scan_from_of`] of a compressed log, and hands out the text that it read, in `room`: a row's [`Place::text_at`] is its place
+/// there. `None`, before anything is visited, if the scan would begin before the block that holds `from`.
+pub(crate) fn scan_keeping(
+    log: &LogFile,
+    options: ScanOptions,
+    from: u64,
+    events: Option<u64>,
+    room: Arena,
+    visit: Visit<'_>,
+) -> Result<Option<(Arena, Report)>> {
+    if from > 0 {
+        let found = scan_from_block(log, options, from, events, Some(room), visit)?;
+        return Ok(found.map(|(report, kept)| (kept, report)));
     }
     let mut source = log.source()?;
-    let Some((line, header)) = head_of(log, &mut source)? else { return scan(log, options, visit) };
+    let mut blocks = reader(log.encoding(), *log.limits());
+    blocks.keep_in(Kept(room));
+    let mut scan = Scan::new(log, options);
+    scan.run(&mut source, &mut *blocks, visit)?;
+    let kept = blocks.take_kept().unwrap_or_default();
+    Ok(Some((kept.0, scan.finish(blocks.tail()))))
+}
+
+/// Scans from the block that holds event `from` on; with `room`, the text that was read is kept there. `None` where a scan from
+/// the head is the way.
+fn scan_from_block(
+    log: &LogFile,
+    options: ScanOptions,
+    from: u64,
+    events: Option<u64>,
+    room: Option<Arena>,
+    visit: Visit<'_>,
+) -> Result<Option<(Report, Arena)>> {
+    if from == 0 {
+        return Ok(None);
+    }
+    let Some((line, header)) = head_of(log)? else { return Ok(None) };
+    let mut source = log.source()?;
     let Some(mut blocks) = position(log, &mut source, header.generation(), from, events)? else {
-        return scan(log, options, visit);
+        return Ok(None);
     };
-    let flow =
-        visit(Item::Header { line: line.strip_suffix(b"\n").unwrap_or(&line), header: Some(&header) })?;
-    let mut scan = Scan::in_the_middle(log, options, header);
+    if let Some(room) = room {
+        blocks.keep_in(Kept(room));
+    }
+    let flow = visit(Item::Header { line, header: Some(header) })?;
+    let mut scan = Scan::in_the_middle(log, options, header.clone());
     if flow.is_break() {
         scan.report.stopped = true;
-        return Ok(scan.finish(None));
+    } else {
+        scan.run(&mut source, &mut *blocks, visit)?;
     }
-    scan.run(&mut source, &mut *blocks, visit)?;
-    Ok(scan.finish(blocks.tail()))
+    let kept = blocks.take_kept().unwrap_or_default();
+    let tail = blocks.tail().filter(|_| flow.is_continue());
+    Ok(Some((scan.finish(tail), kept.0)))
 }
 
 /// As [`scan`], but begins with the block at file offset `start`, where an earlier scan of this file met a row: its
@@ -228,13 +271,13 @@ pub(crate) fn scan_behind(
     start: u64,
     visit: Visit<'_>,
 ) -> Result<Option<Report>> {
+    let Some((_, header)) = head_of(log)? else { return Ok(None) };
     let mut source = log.source()?;
-    let Some((_, header)) = head_of(log, &mut source)? else { return Ok(None) };
     let blocks = reader_behind(&mut source, log.encoding(), *log.limits(), start);
     let Some(mut blocks) = blocks.map_err(|error| Error::read(log.path(), 0, error))? else {
         return Ok(None);
     };
-    let mut scan = Scan::in_the_middle(log, options, header);
+    let mut scan = Scan::in_the_middle(log, options, header.clone());
     scan.run(&mut source, &mut *blocks, visit)?;
     Ok(Some(scan.finish(blocks.tail())))
 }
@@ -250,27 +293,25 @@ pub(crate) fn scan_end_to_writer(
     log: &LogFile,
     visit: Visit<'_>,
 ) -> Result<Option<(Report, Box<dyn BlockReader>)>> {
+    let Some((_, header)) = head_of(log)? else { return Ok(None) };
     let mut source = log.probe_source();
-    let Some((_, header)) = head_of(log, &mut source)? else { return Ok(None) };
     let blocks = resume(&mut source, log.encoding(), *log.limits());
     let Some(mut blocks) = blocks.map_err(|error| Error::read(log.path(), 0, error))? else {
         return Ok(None);
     };
-    let mut scan = Scan::in_the_middle(log, ScanOptions::STRICT, header);
+    let mut scan = Scan::in_the_middle(log, ScanOptions::STRICT, header.clone());
     scan.run(&mut source, &mut *blocks, visit)?;
     let report = scan.finish(blocks.tail());
     Ok((report.rows > 0).then_some((report, blocks)))
 }
 
 /// The header and its line; `None` for what is none, which a scan from the head names.
-fn head_of(log: &LogFile, source: &mut FileSource<'_>) -> Result<Option<(Vec<u8>, Header)>> {
-    let line = match header_line(source, log.encoding(), *log.limits()) {
-        Ok(line) => line,
-        Err(error @ ReadError::Io(_)) => return Err(Error::read(log.path(), 0, error)),
-        Err(ReadError::Bad { .. }) => return Ok(None),
-    };
-    let header = Header::parse(line.strip_suffix(b"\n").unwrap_or(&line), log.limits());
-    Ok(header.ok().map(|header| (line, header)))
+fn head_of(log: &LogFile) -> Result<Option<(&[u8], &Header)>> {
+    match log.first_line() {
+        Ok(first) => Ok(first.header.as_ref().ok().map(|header| (first.line(), header))),
+        Err(error @ ReadError::Io(_)) => Err(Error::read(log.path(), 0, error)),
+        Err(ReadError::Bad { .. }) => Ok(None),
+    }
 }
 
 /// A reader that stands before event `from`; `None` where reading from the head is the way.
@@ -726,6 +767,11 @@ fn decoder(log: &LogFile, generation: Generation, recovery: Recovery, check: Che
 }
 
 impl Report {
+    /// Whether a scan that went to the end found a sound log of `events` events.
+    pub(crate) fn is_sound_with(&self, events: u64) -> bool {
+        self.verdict == Verdict::Sound && self.events == events
+    }
+
     /// Turns a verdict that nobody may build on into its error. A torn or unfinished end is none: it was not acknowledged.
     ///
     /// # Errors

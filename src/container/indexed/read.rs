@@ -4,7 +4,7 @@ use super::hop::Hop;
 use super::walk::{Segment, Walk, WalkStop};
 use super::write::IndexedWriter;
 use crate::container::fault::{Fault, ReadError};
-use crate::container::read::{Block, BlockReader, Counted, Skipped, check_lines};
+use crate::container::read::{Block, BlockReader, Counted, Kept, Skipped, check_lines};
 use crate::container::source::Source;
 use crate::container::tail::{Tail, TailState};
 use crate::container::trailer::LogId;
@@ -168,6 +168,14 @@ impl BlockReader for IndexedReader {
         self.next_index = u64::from(previous.segment).saturating_add(1);
         self.tail = None;
         Ok(Some(Skipped { start, end: resumed.1 }))
+    }
+
+    fn keep_in(&mut self, arena: Kept) {
+        self.decoder.keep_in(arena.0, false);
+    }
+
+    fn take_kept(&mut self) -> Option<Kept> {
+        self.decoder.take_kept().map(Kept)
     }
 
     fn index(&self) -> u64 {
