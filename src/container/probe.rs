@@ -111,18 +111,16 @@ pub(crate) fn head(
 
 /// Events of an indexed log by its last trailer, if the log is whole as far as a look from behind tells.
 ///
-/// What [`probe`] proves, but for the rows that the last trailer counts: nothing is decompressed. For seeking and opening, not
-/// for what a person is told. With `to_the_boundary` it reads as far back as it takes to be sure that no crash damaged what
-/// lies before the end; else no further than [`probe`] does.
+/// What [`probe`] proves, but for the rows that the last trailer counts: nothing is decompressed. For seeking, not for what a
+/// person is told. Reads as far back as it takes to be sure that no crash damaged what lies before the end.
 ///
 /// # Errors
 /// The fault of the header's segment.
-pub(crate) fn sealed_count(source: &mut dyn Source, to_the_boundary: bool) -> Result<Option<u64>, ReadError> {
+pub(crate) fn sealed_count(source: &mut dyn Source) -> Result<Option<u64>, ReadError> {
     let (walk, _) = Walk::start(source)?;
-    Ok(match prove_end(source, &walk, if to_the_boundary { u64::MAX } else { FAR }) {
+    Ok(match prove_end(source, &walk, u64::MAX) {
         Ok(End::HeaderOnly) => Some(0),
-        Ok(End::Segment { unproved: 1.., .. }) if to_the_boundary => None,
-        Ok(End::Segment { counted, .. }) => Some(counted),
+        Ok(End::Segment { counted, unproved: 0, .. }) => Some(counted),
         _ => None,
     })
 }

@@ -134,6 +134,32 @@ impl Decoder {
         }
     }
 
+    /// As [`Decoder::decode_up_to`], for a frame whose stored bytes a checksum has just proved: that of its content is not
+    /// computed. `stored` is the same afterwards.
+    ///
+    /// # Errors
+    /// As [`Decoder::decode`], without [`Fault::FrameChecksum`].
+    pub(crate) fn decode_proved(
+        &mut self,
+        frame: &Frame,
+        stored: &mut [u8],
+        limit: u64,
+    ) -> Result<&[u8], Fault> {
+        /// Place and bit of the flag in a frame header (RFC 8878, 3.1.1.1.1).
+        const DESCRIPTOR: usize = 4;
+        const CHECKSUM_FLAG: u8 = 0b100;
+        let flagged =
+            |stored: &mut [u8]| stored.get_mut(DESCRIPTOR).map(|descriptor| *descriptor ^= CHECKSUM_FLAG);
+        if !frame.has_checksum || flagged(stored).is_none() {
+            return self.decode_up_to(frame, stored, limit);
+        }
+        // To libzstd it is a frame without a checksum now, and that begins where four bytes are left.
+        let end = stored.len().saturating_sub(4);
+        let outcome = self.decode_up_to(frame, stored.get(..end).unwrap_or_default(), limit).map(drop);
+        flagged(stored);
+        outcome.map(|()| self.content())
+    }
+
     /// What the last successful [`Decoder::decode`] returned.
     pub(crate) fn content(&self) -> &[u8] {
         match &self.kept {
@@ -428,6 +454,28 @@ mod tests {
             bad[bit / 8] ^= 1 << (bit % 8);
             let result = Decoder::new(Limits::DEFAULT).decode(&frame, &bad).map(<[u8]>::to_vec);
             assert!(result.is_err(), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn a_proved_frame_is_decoded_without_its_checksum_and_left_as_it_was() {
+        for (len, has_size) in [(27, true), (100_000, true), (3_000_000, true), (100_000, false)] {
+            let content: Vec<u8> = (0..len).map(|i: u32| (i % 251) as u8).collect();
+            let mut stored = Vec::with_capacity(4 << 20);
+            let mut context = CCtx::create();
+            context.set_parameter(CParameter::ContentSizeFlag(has_size)).unwrap();
+            context.set_parameter(CParameter::ChecksumFlag(true)).unwrap();
+            context.compress2(&mut stored, &content).unwrap();
+            let frame = frame::walk(&mut &stored[..], 0).unwrap();
+            *stored.last_mut().unwrap() ^= 1;
+            let before = stored.clone();
+            let mut decoder = Decoder::new(Limits::DEFAULT);
+            assert_eq!(decoder.decode(&frame, &stored), Err(Fault::FrameChecksum));
+            assert_eq!(decoder.decode_proved(&frame, &mut stored, 4 << 20).unwrap(), content);
+            assert_eq!(stored, before);
+            stored[6] = 0xff;
+            let cut = decoder.decode_proved(&frame, &mut stored, 10).map(<[u8]>::len);
+            assert!(cut.is_err(), "{cut:?}");
         }
     }
 

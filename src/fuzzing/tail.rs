@@ -214,7 +214,7 @@ fn ends_agree(encoding: Encoding, bytes: &[u8], walked: &Walked) {
         }
     }
     if encoding == Encoding::Indexed {
-        let sealed = sealed_count(&mut source, true).expect("it has a header");
+        let sealed = sealed_count(&mut source).expect("it has a header");
         assert!(sealed.is_none_or(|sealed| sealed == events));
     }
 }

@@ -122,7 +122,7 @@ fn room_for(log: &LogFile, total: Option<u64>, from: u64, to: u64) -> usize {
 pub(crate) fn count_events(log: &LogFile) -> Option<u64> {
     let mut source = log.probe_source();
     if log.encoding() == Encoding::Indexed {
-        return sealed_count(&mut source, true).ok().flatten();
+        return sealed_count(&mut source).ok().flatten();
     }
     let ends = probe(&mut source, log.encoding(), *log.limits()).ok()?;
     let header = Header::parse(ends.header.strip_suffix(b"\n")?, log.limits()).ok()?;

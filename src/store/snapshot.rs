@@ -11,7 +11,7 @@ use super::layout::joined;
 use super::log_file::{LogFile, ReadMode};
 use super::scan::{ScanOptions, Verdict, scan};
 use crate::container::disk::{Disk, Stamp};
-use crate::container::{Detected, Encoding, Last, ReadError, probe, sealed_count};
+use crate::container::{Detected, Encoding, Last, ReadError, claim, probe};
 use crate::error::{Damage, Error, Result, Unsupported};
 use crate::limits::Limits;
 use crate::row::{Check, Header, HeaderFault, PhysicalRow};
@@ -102,7 +102,7 @@ impl From<Verdict> for State {
 enum Depth {
     /// Its last row, which says how many events there are.
     Rows,
-    /// What seals it, if something does: whoever reads on decompresses it anyway.
+    /// The trailer that seals it, if there is one: whoever reads on looks at the rest anyway.
     Seals,
 }
 
@@ -268,8 +268,8 @@ impl Snapshot {
         Self::of_folder_to(disk, folder, limits, Depth::Rows)
     }
 
-    /// As [`Snapshot::of_folder`], for whoever goes on to read: of an indexed log no row is decompressed, so that its last time
-    /// stays unknown, and its last segment is judged by its checksum.
+    /// As [`Snapshot::of_folder`], for whoever goes on to read: an indexed log that ends in a trailer which seals it is taken for
+    /// what that says, and its last time stays unknown. Damage before the trailer is for the read to find.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -318,9 +318,9 @@ impl Snapshot {
         if depth == Depth::Seals && log.encoding() == Encoding::Indexed {
             let first = log.first_line().map_err(read_error)?;
             self.identify(log, first.header.clone())?;
-            return match sealed_count(&mut source, false).map_err(read_error)? {
-                Some(events) => {
-                    self.event_count = Some(events);
+            return match claim(&mut source).map_err(read_error)? {
+                Some(claim) => {
+                    self.event_count = Some(claim.events);
                     self.state = State::Ok;
                     Ok(())
                 }
