@@ -89,6 +89,20 @@ impl Arena {
         }
     }
 
+    /// All the room there is without moving the text; nothing if it lies on the heap. What is written there becomes part of the
+    /// text by [`Arena::grown`].
+    pub(crate) fn spare(&mut self) -> &mut [u8] {
+        match &mut self.memory {
+            Memory::Heap(_) => &mut [],
+            Memory::Pages { map, start } => map.get_mut(start.saturating_add(self.len)..).unwrap_or_default(),
+        }
+    }
+
+    /// Whether it has pages of its own.
+    pub(crate) fn has_pages(&self) -> bool {
+        matches!(self.memory, Memory::Pages { .. })
+    }
+
     /// Takes the first `bytes` of what was written into [`Room::Bytes`] into the text.
     pub(crate) fn grown(&mut self, bytes: usize) {
         if let Memory::Pages { map, start } = &self.memory {

@@ -36,7 +36,10 @@ pub fn reader_at(
     seq_of: SeqOf<'_>,
 ) -> Result<Option<Box<dyn BlockReader>>, ReadError> {
     let found = match encoding {
-        Encoding::Indexed => indexed(source, limits, seq),
+        Encoding::Indexed => {
+            let found = indexed_at(source, limits, seq)?;
+            return Ok(found.map(|reader| Box::new(reader) as Box<dyn BlockReader>));
+        }
         Encoding::Zstd => framed(source, limits, seq, events, seq_of),
         Encoding::Plain => plain(source, limits, seq, seq_of),
     };
@@ -79,7 +82,22 @@ fn indexed_behind(source: &mut dyn Source, limits: Limits, start: u64) -> Found 
 
 type Found = Result<Option<Box<dyn BlockReader>>, ReadError>;
 
-fn indexed(source: &mut dyn Source, limits: Limits, seq: u64) -> Found {
+/// As [`reader_at`], of an indexed log.
+///
+/// # Errors
+/// As [`reader_at`].
+pub(crate) fn indexed_at(
+    source: &mut dyn Source,
+    limits: Limits,
+    seq: u64,
+) -> Result<Option<IndexedReader>, ReadError> {
+    match indexed(source, limits, seq) {
+        Err(ReadError::Bad { fault, .. }) if fault != Fault::Shrunk => Ok(None),
+        other => other,
+    }
+}
+
+fn indexed(source: &mut dyn Source, limits: Limits, seq: u64) -> Result<Option<IndexedReader>, ReadError> {
     let (walk, _) = Walk::start(source)?;
     let Some(last) = last_trailer(source, walk.id())? else { return Ok(None) };
     // Behind that only a walk tells where the log ends. It needs no decompression up to the event.
@@ -93,7 +111,7 @@ fn indexed(source: &mut dyn Source, limits: Limits, seq: u64) -> Found {
             found = Hop { trailer: *walk.previous(), end: walk.end() };
         }
         if walk.previous().next_seq > seq {
-            return Ok(Some(Box::new(IndexedReader::behind(walk.id(), found, limits))));
+            return Ok(Some(IndexedReader::behind(walk.id(), found, limits)));
         }
         // The log ends at or before `seq`: its last event tells how many there are.
         match walk.previous().next_seq.checked_sub(1) {

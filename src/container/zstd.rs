@@ -4,7 +4,7 @@
 
 use parking_lot::Mutex;
 use zstd_safe::zstd_sys::ZSTD_ErrorCode;
-use zstd_safe::{CCtx, CParameter, DCtx, DParameter, InBuffer, OutBuffer, ResetDirective};
+use zstd_safe::{CCtx, CParameter, DCtx, DParameter, InBuffer, OutBuffer, ResetDirective, WriteBuf};
 
 use super::arena::{Arena, Room};
 use super::fault::Fault;
@@ -104,22 +104,7 @@ impl Decoder {
     /// # Errors
     /// As [`Decoder::decode`].
     pub(crate) fn decode_up_to(&mut self, frame: &Frame, stored: &[u8], limit: u64) -> Result<&[u8], Fault> {
-        if frame.window_bytes > self.limits.window_bytes_max
-            && frame.content_size.is_none_or(|size| size > limit)
-        {
-            return Err(Fault::WindowLimit {
-                window: frame.window_bytes,
-                limit: self.limits.window_bytes_max,
-            });
-        }
-        if frame.dictionary != 0 {
-            return Err(Fault::Dictionary { id: frame.dictionary });
-        }
-        if let Some(content) = frame.content_size
-            && content > limit
-        {
-            return Err(Fault::ContentLimit { content, limit });
-        }
+        self.admit(frame, limit)?;
         match frame.content_size {
             Some(size) if self.is_trusted(size, stored.len() as u64) => self.decode_at_once(size, stored),
             stated => {
@@ -145,19 +130,37 @@ impl Decoder {
         stored: &mut [u8],
         limit: u64,
     ) -> Result<&[u8], Fault> {
-        /// Place and bit of the flag in a frame header (RFC 8878, 3.1.1.1.1).
-        const DESCRIPTOR: usize = 4;
-        const CHECKSUM_FLAG: u8 = 0b100;
-        let flagged =
-            |stored: &mut [u8]| stored.get_mut(DESCRIPTOR).map(|descriptor| *descriptor ^= CHECKSUM_FLAG);
-        if !frame.has_checksum || flagged(stored).is_none() {
+        if !frame.has_checksum {
             return self.decode_up_to(frame, stored, limit);
         }
-        // To libzstd it is a frame without a checksum now, and that begins where four bytes are left.
-        let end = stored.len().saturating_sub(4);
-        let outcome = self.decode_up_to(frame, stored.get(..end).unwrap_or_default(), limit).map(drop);
-        flagged(stored);
-        outcome.map(|()| self.content())
+        without_checksum(stored, |stored| self.decode_up_to(frame, stored, limit).map(drop))?;
+        Ok(self.content())
+    }
+
+    /// Decompresses one frame that states its content's size into `content`, which has room for it. `stored` is the same
+    /// afterwards. With `is_proved` as [`Decoder::decode_proved`].
+    ///
+    /// # Errors
+    /// As [`Decoder::decode`].
+    pub(crate) fn decode_to<C: WriteBuf + ?Sized>(
+        &mut self,
+        frame: &Frame,
+        stored: &mut [u8],
+        is_proved: bool,
+        content: &mut C,
+    ) -> Result<(), Fault> {
+        self.admit(frame, self.limits.frame_content_bytes_max)?;
+        let context = self.context.as_mut().expect(UNTIL_DROPPED);
+        let got = if is_proved && frame.has_checksum {
+            without_checksum(stored, |stored| context.decompress(content, stored))
+        } else {
+            context.decompress(content, stored)
+        };
+        let got = got.map_err(fault_of)? as u64;
+        match frame.content_size {
+            Some(stated) if stated != got => Err(Fault::ContentSize { stated, got }),
+            _ => Ok(()),
+        }
     }
 
     /// What the last successful [`Decoder::decode`] returned.
@@ -186,6 +189,27 @@ impl Decoder {
     /// The bounds that hold for every frame.
     pub(crate) fn limits(&self) -> Limits {
         self.limits
+    }
+
+    /// Checks what a frame's header asks for, before anything is done for it.
+    fn admit(&self, frame: &Frame, limit: u64) -> Result<(), Fault> {
+        if frame.window_bytes > self.limits.window_bytes_max
+            && frame.content_size.is_none_or(|size| size > limit)
+        {
+            return Err(Fault::WindowLimit {
+                window: frame.window_bytes,
+                limit: self.limits.window_bytes_max,
+            });
+        }
+        if frame.dictionary != 0 {
+            return Err(Fault::Dictionary { id: frame.dictionary });
+        }
+        if let Some(content) = frame.content_size
+            && content > limit
+        {
+            return Err(Fault::ContentLimit { content, limit });
+        }
+        Ok(())
     }
 
     fn is_trusted(&self, size: u64, stored: u64) -> bool {
@@ -258,6 +282,23 @@ impl Decoder {
             _ => Ok(&self.content),
         }
     }
+}
+
+/// Runs `decode` on what is, to libzstd, the same frame without a checksum: the flag is off, and the last four bytes are left
+/// away. `stored` is the same afterwards.
+fn without_checksum<T>(stored: &mut [u8], decode: impl FnOnce(&[u8]) -> T) -> T {
+    /// Place and bit of the flag in a frame header (RFC 8878, 3.1.1.1.1).
+    const DESCRIPTOR: usize = 4;
+    const CHECKSUM_FLAG: u8 = 0b100;
+    let flip = |stored: &mut [u8]| {
+        if let Some(descriptor) = stored.get_mut(DESCRIPTOR) {
+            *descriptor ^= CHECKSUM_FLAG;
+        }
+    };
+    flip(stored);
+    let outcome = decode(stored.get(..stored.len().saturating_sub(4)).unwrap_or_default());
+    flip(stored);
+    outcome
 }
 
 /// Decompresses the one frame that `stored` is behind what `heap` holds, which has room for its content; the content's length.

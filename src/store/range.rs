@@ -5,9 +5,9 @@ use std::ops::ControlFlow;
 use super::events::Events;
 use super::log_file::LogFile;
 use super::restore::require_known;
-use super::scan::{Item, Report, ScanOptions, scan_from_of, scan_keeping};
+use super::scan::{Item, Keeping, Part, Report, ScanOptions, scan_from_of, scan_keeping};
 use super::snapshot::last_row;
-use crate::container::{Arena, Claim, Encoding, Last, claim, probe, sealed_count};
+use crate::container::{Claim, Encoding, Last, claim, probe, sealed_count};
 use crate::error::Result;
 use crate::row::{Check, Header, PhysicalRow};
 
@@ -69,10 +69,11 @@ fn read(log: &LogFile, total: Option<u64>, from: u64, to: u64) -> Result<(Events
             ControlFlow::Continue(())
         }
     };
-    if log.encoding() != Encoding::Plain {
+    let mut room = room_for(log, total, from, to);
+    while log.encoding() != Encoding::Plain {
         let (mut start, mut ends) = (None, Vec::new());
-        let room = Arena::with_room(room_for(log, total, from, to));
-        let kept = scan_keeping(log, options, begin, total, room, &mut |item| {
+        let part = Part { from: begin, to, total, room };
+        let kept = scan_keeping(log, options, part, &mut |item| {
             if let Item::Row { row, place } = item {
                 require_known(log, &row)?;
                 let at = usize::try_from(place.text_at).unwrap_or(usize::MAX);
@@ -84,11 +85,15 @@ fn read(log: &LogFile, total: Option<u64>, from: u64, to: u64) -> Result<(Events
             }
             Ok(ControlFlow::Continue(()))
         })?;
-        if let Some((text, report)) = kept {
-            return Ok((Events::in_place(text, start.unwrap_or(0), ends), report));
+        match kept {
+            Keeping::Text(text, report) => {
+                return Ok((Events::in_place(text, start.unwrap_or(0), ends), report));
+            }
+            Keeping::OutOfRoom => room = room.saturating_mul(8),
+            Keeping::FromTheHead => break,
         }
     }
-    let mut events = Events::with_room(room_for(log, total, from, to));
+    let mut events = Events::with_room(if log.encoding() == Encoding::Plain { room } else { 0 });
     let report = scan_from_of(log, options, begin, total, &mut |item| {
         if let Item::Row { row, .. } = item {
             require_known(log, &row)?;

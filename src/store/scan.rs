@@ -6,8 +6,8 @@ use std::ops::ControlFlow;
 
 use super::log_file::LogFile;
 use crate::container::{
-    Arena, Block, BlockReader, Encoding, Fault, FileSource, Kept, ReadError, Skipped, Tail, TailState,
-    reader, reader_at, reader_behind, resume,
+    Arena, Block, BlockReader, Encoding, Fault, FileSource, IndexedReader, Kept, Outlook, ReadError, Skipped,
+    Tail, TailState, indexed_at, read_ahead, reader, reader_at, reader_behind, resume,
 };
 use crate::error::{Damage, Error, Result, Unsupported};
 use crate::row::{
@@ -176,8 +176,21 @@ pub const FINDINGS_MAX: usize = 1000;
 /// # Errors
 /// [`Error::Io`], and whatever `visit` returns. Damage is no error here: see [`Report::verdict`] and [`Report::require`].
 pub fn scan(log: &LogFile, options: ScanOptions, visit: Visit<'_>) -> Result<Report> {
-    let (report, _) = scan_to_writer(log, options, visit)?;
-    Ok(report)
+    /// Shorter logs are read before another thread has found its place.
+    const LONG: u64 = 1 << 20;
+    let mut source = log.source()?;
+    let mut blocks = Blocks::of(log);
+    let mut scan = Scan::new(log, options);
+    if let Blocks::Indexed(reader) = &mut blocks
+        && !options.lenient
+        && log.stamp().size >= LONG
+    {
+        let outlook = Outlook { threads: usize::MAX, until: u64::MAX, room: None };
+        read_ahead(reader, outlook, |blocks| scan.run(&mut source, blocks, visit)).result?;
+    } else {
+        scan.run(&mut source, blocks.as_mut(), visit)?;
+    }
+    Ok(scan.finish(blocks.as_mut().tail()))
 }
 
 /// As [`scan`], but begins with the block that holds event `from`, found by the encoding's own means: O(log n) trailers in
@@ -198,45 +211,107 @@ pub(crate) fn scan_from_of(
     events: Option<u64>,
     visit: Visit<'_>,
 ) -> Result<Report> {
-    match scan_from_block(log, options, from, events, None, visit)? {
-        Some((report, _)) => Ok(report),
+    match scan_from_block(log, options, from, events, visit)? {
+        Some(report) => Ok(report),
         None => scan(log, options, visit),
     }
 }
 
-/// [`scan_from_of`] of a compressed log, and hands out the text that it read, in `room`: a row's [`Place::text_at`] is its place
-/// there. `None`, before anything is visited, if the scan would begin before the block that holds `from`.
+/// A part of a compressed log that is to be scanned, its text kept.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part {
+    /// The scan begins with the block that holds this event.
+    pub(crate) from: u64,
+    /// It ends behind the block that holds the event before this one; the visitor says where in it.
+    pub(crate) to: u64,
+    /// Events of the log, if they are known.
+    pub(crate) total: Option<u64>,
+    /// Room for the text, in bytes.
+    pub(crate) room: usize,
+}
+
+/// What became of a scan that keeps the text.
+#[derive(Debug)]
+pub(crate) enum Keeping {
+    /// The text that was read: a row's [`Place::text_at`] is its place there.
+    Text(Arena, Report),
+    /// The room did not suffice. What was visited is void.
+    OutOfRoom,
+    /// The scan would begin before the block that holds [`Part::from`]. Nothing was visited.
+    FromTheHead,
+}
+
+/// Scans a part of a compressed log, and hands out the text that it read.
+///
+/// # Errors
+/// As [`scan`].
 pub(crate) fn scan_keeping(
     log: &LogFile,
     options: ScanOptions,
-    from: u64,
-    events: Option<u64>,
-    room: Arena,
+    part: Part,
     visit: Visit<'_>,
-) -> Result<Option<(Arena, Report)>> {
-    if from > 0 {
-        let found = scan_from_block(log, options, from, events, Some(room), visit)?;
-        return Ok(found.map(|(report, kept)| (kept, report)));
+) -> Result<Keeping> {
+    let mut source;
+    let (mut blocks, mut scan);
+    if part.from == 0 {
+        source = log.source()?;
+        blocks = Blocks::of(log);
+        scan = Scan::new(log, options);
+    } else {
+        let Some((line, header)) = head_of(log)? else { return Ok(Keeping::FromTheHead) };
+        source = log.source()?;
+        let found = position(log, &mut source, header.generation(), part.from, part.total)?;
+        let Some(found) = found else { return Ok(Keeping::FromTheHead) };
+        blocks = found;
+        scan = Scan::in_the_middle(log, options, header.clone());
+        if visit(Item::Header { line, header: Some(header) })?.is_break() {
+            scan.report.stopped = true;
+            return Ok(Keeping::Text(Arena::default(), scan.finish(None)));
+        }
     }
-    let mut source = log.source()?;
-    let mut blocks = reader(log.encoding(), *log.limits());
+    let room = Arena::with_room(part.room);
+    if let Blocks::Indexed(reader) = &mut blocks
+        && room.has_pages()
+        && let Some(threads) = threads_for(log, reader, part.to, part.total)
+    {
+        let outlook = Outlook { threads, until: part.to, room: Some(room) };
+        let outcome = read_ahead(reader, outlook, |blocks| scan.run(&mut source, blocks, visit));
+        if outcome.is_out_of_room {
+            return Ok(Keeping::OutOfRoom);
+        }
+        outcome.result?;
+        return Ok(Keeping::Text(outcome.kept.unwrap_or_default(), scan.finish(reader.tail())));
+    }
+    let blocks = blocks.as_mut();
     blocks.keep_in(Kept(room));
-    let mut scan = Scan::new(log, options);
-    scan.run(&mut source, &mut *blocks, visit)?;
+    scan.run(&mut source, blocks, visit)?;
     let kept = blocks.take_kept().unwrap_or_default();
-    Ok(Some((kept.0, scan.finish(blocks.tail()))))
+    Ok(Keeping::Text(kept.0, scan.finish(blocks.tail())))
 }
 
-/// Scans from the block that holds event `from` on; with `room`, the text that was read is kept there. `None` where a scan from
-/// the head is the way.
+/// How many other threads decompress segments up to event `to`, ahead of this one; `None` where there is too little to do.
+fn threads_for(log: &LogFile, reader: &IndexedReader, to: u64, total: Option<u64>) -> Option<usize> {
+    /// Stored bytes that are worth a thread: milliseconds of work. Where the processors are busy, waiting for one that has to
+    /// wait for its turn costs as much.
+    const A_THREAD: u64 = 512 << 10;
+    let (first, start) = reader.place();
+    let left = log.stamp().size.saturating_sub(start);
+    let events = total.map_or(1, |total| total.saturating_sub(first)).max(1);
+    let wanted = to.saturating_sub(first).min(events);
+    let bytes = u128::from(left).saturating_mul(u128::from(wanted)).checked_div(u128::from(events))?;
+    // This thread takes its share.
+    let threads = u64::try_from(bytes).ok()?.checked_div(A_THREAD)?.saturating_sub(1);
+    usize::try_from(threads).ok().filter(|&threads| threads > 0)
+}
+
+/// Scans from the block that holds event `from` on. `None` where a scan from the head is the way.
 fn scan_from_block(
     log: &LogFile,
     options: ScanOptions,
     from: u64,
     events: Option<u64>,
-    room: Option<Arena>,
     visit: Visit<'_>,
-) -> Result<Option<(Report, Arena)>> {
+) -> Result<Option<Report>> {
     if from == 0 {
         return Ok(None);
     }
@@ -245,19 +320,37 @@ fn scan_from_block(
     let Some(mut blocks) = position(log, &mut source, header.generation(), from, events)? else {
         return Ok(None);
     };
-    if let Some(room) = room {
-        blocks.keep_in(Kept(room));
-    }
     let flow = visit(Item::Header { line, header: Some(header) })?;
     let mut scan = Scan::in_the_middle(log, options, header.clone());
     if flow.is_break() {
         scan.report.stopped = true;
-    } else {
-        scan.run(&mut source, &mut *blocks, visit)?;
+        return Ok(Some(scan.finish(None)));
     }
-    let kept = blocks.take_kept().unwrap_or_default();
-    let tail = blocks.tail().filter(|_| flow.is_continue());
-    Ok(Some((scan.finish(tail), kept.0)))
+    scan.run(&mut source, blocks.as_mut(), visit)?;
+    Ok(Some(scan.finish(blocks.as_mut().tail())))
+}
+
+/// A reader of blocks, of which the indexed kind can be read ahead.
+enum Blocks {
+    Indexed(IndexedReader),
+    Other(Box<dyn BlockReader>),
+}
+
+impl Blocks {
+    /// At the head of a log.
+    fn of(log: &LogFile) -> Self {
+        match log.encoding() {
+            Encoding::Indexed => Self::Indexed(IndexedReader::new(*log.limits())),
+            encoding => Self::Other(reader(encoding, *log.limits())),
+        }
+    }
+
+    fn as_mut(&mut self) -> &mut dyn BlockReader {
+        match self {
+            Self::Indexed(blocks) => blocks,
+            Self::Other(blocks) => &mut **blocks,
+        }
+    }
 }
 
 /// As [`scan`], but begins with the block at file offset `start`, where an earlier scan of this file met a row: its
@@ -321,13 +414,18 @@ fn position(
     generation: Generation,
     from: u64,
     events: Option<u64>,
-) -> Result<Option<Box<dyn BlockReader>>> {
-    let mut seq_of = |line: &[u8]| {
-        let row = PhysicalRow::read(line, generation, Check::Envelope, log.limits());
-        row.ok().map(|row| row.first_seq().get())
+) -> Result<Option<Blocks>> {
+    let found = if log.encoding() == Encoding::Indexed {
+        indexed_at(source, *log.limits(), from).map(|found| found.map(Blocks::Indexed))
+    } else {
+        let mut seq_of = |line: &[u8]| {
+            let row = PhysicalRow::read(line, generation, Check::Envelope, log.limits());
+            row.ok().map(|row| row.first_seq().get())
+        };
+        reader_at(source, log.encoding(), *log.limits(), from, events, &mut seq_of)
+            .map(|found| found.map(Blocks::Other))
     };
-    reader_at(source, log.encoding(), *log.limits(), from, events, &mut seq_of)
-        .map_err(|error| Error::read(log.path(), 0, error))
+    found.map_err(|error| Error::read(log.path(), 0, error))
 }
 
 /// As [`scan`], and hands out the reader, whose writer goes on behind the last block.
