@@ -32,8 +32,6 @@ pub(crate) enum Room<'a> {
 /// Less lies on the heap: it is gone before a huge page pays.
 const PAGES_FROM: usize = 256 << 10;
 
-const HUGE_PAGE: usize = 2 << 20;
-
 impl Default for Arena {
     fn default() -> Self {
         Self { memory: Memory::Heap(Vec::new()), len: 0 }
@@ -41,6 +39,9 @@ impl Default for Arena {
 }
 
 impl Arena {
+    /// Bytes that are touched at once where the system has huge pages; the text begins at the border of one.
+    pub(crate) const HUGE_PAGE: usize = 2 << 20;
+
     /// An empty arena with room for about `bytes`. More than will be used costs address space only.
     pub(crate) fn with_room(bytes: usize) -> Self {
         let pages = if bytes < PAGES_FROM { None } else { pages(bytes) };
@@ -96,11 +97,6 @@ impl Arena {
             Memory::Heap(_) => &mut [],
             Memory::Pages { map, start } => map.get_mut(start.saturating_add(self.len)..).unwrap_or_default(),
         }
-    }
-
-    /// Whether it has pages of its own.
-    pub(crate) fn has_pages(&self) -> bool {
-        matches!(self.memory, Memory::Pages { .. })
     }
 
     /// Takes the first `bytes` of what was written into [`Room::Bytes`] into the text.
@@ -163,10 +159,10 @@ impl Arena {
 
 /// Fresh pages for `bytes` bytes, all zero.
 fn pages(bytes: usize) -> Option<Memory> {
-    let len = bytes.checked_next_multiple_of(HUGE_PAGE)?.checked_add(HUGE_PAGE)?;
+    let len = bytes.checked_next_multiple_of(Arena::HUGE_PAGE)?.checked_add(Arena::HUGE_PAGE)?;
     let map = MmapOptions::new().len(len).no_reserve_swap().map_anon().ok()?;
     let address = map.as_ptr().addr();
-    let start = address.checked_next_multiple_of(HUGE_PAGE)?.checked_sub(address)?;
+    let start = address.checked_next_multiple_of(Arena::HUGE_PAGE)?.checked_sub(address)?;
     #[cfg(target_os = "linux")]
     {
         // A refusal costs speed only.

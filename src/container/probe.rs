@@ -132,6 +132,8 @@ pub(crate) struct Claim {
     pub(crate) events: u64,
     /// How many of them a sync had covered when the last append was written: no crash can have damaged those.
     pub(crate) durable_events: u64,
+    /// The log's id, and the last segment of those.
+    pub(super) durable: (LogId, Option<Hop>),
 }
 
 /// What the end of an indexed log claims, if that is a sealed and committed trailer: three trailers are read, and no body.
@@ -145,7 +147,7 @@ pub(crate) fn claim(source: &mut dyn Source) -> Result<Option<Claim>, ReadError>
     };
     let durable = last.durable(source, walk.id())?;
     let durable_events = durable.map_or(0, |hop| hop.trailer.next_seq);
-    Ok(Some(Claim { events: last.trailer.next_seq, durable_events }))
+    Ok(Some(Claim { events: last.trailer.next_seq, durable_events, durable: (walk.id(), durable) }))
 }
 
 fn indexed(source: &mut dyn Source, limits: Limits) -> Result<Probe, ReadError> {

@@ -137,29 +137,38 @@ impl Decoder {
         Ok(self.content())
     }
 
-    /// Decompresses one frame that states its content's size into `content`, which has room for it. `stored` is the same
-    /// afterwards. With `is_proved` as [`Decoder::decode_proved`].
+    /// Decompresses one frame that states its content's size into `content`, which has room for it.
     ///
     /// # Errors
     /// As [`Decoder::decode`].
     pub(crate) fn decode_to<C: WriteBuf + ?Sized>(
         &mut self,
         frame: &Frame,
-        stored: &mut [u8],
-        is_proved: bool,
+        stored: &[u8],
         content: &mut C,
     ) -> Result<(), Fault> {
         self.admit(frame, self.limits.frame_content_bytes_max)?;
         let context = self.context.as_mut().expect(UNTIL_DROPPED);
-        let got = if is_proved && frame.has_checksum {
-            without_checksum(stored, |stored| context.decompress(content, stored))
-        } else {
-            context.decompress(content, stored)
-        };
-        let got = got.map_err(fault_of)? as u64;
+        let got = context.decompress(content, stored).map_err(fault_of)? as u64;
         match frame.content_size {
             Some(stated) if stated != got => Err(Fault::ContentSize { stated, got }),
             _ => Ok(()),
+        }
+    }
+
+    /// [`Decoder::decode_to`] as [`Decoder::decode_proved`] decodes.
+    ///
+    /// # Errors
+    /// As [`Decoder::decode_proved`].
+    pub(crate) fn decode_proved_to<C: WriteBuf + ?Sized>(
+        &mut self,
+        frame: &Frame,
+        stored: &mut [u8],
+        content: &mut C,
+    ) -> Result<(), Fault> {
+        match frame.has_checksum {
+            true => without_checksum(stored, |stored| self.decode_to(frame, stored, content)),
+            false => self.decode_to(frame, stored, content),
         }
     }
 
@@ -212,7 +221,8 @@ impl Decoder {
         Ok(())
     }
 
-    fn is_trusted(&self, size: u64, stored: u64) -> bool {
+    /// Whether a frame of `stored` bytes may claim `size` bytes of content and be given memory for them at once.
+    pub(crate) fn is_trusted(&self, size: u64, stored: u64) -> bool {
         const TRUSTED_BYTES: u64 = 1 << 20;
         size <= TRUSTED_BYTES || size <= stored.saturating_mul(self.limits.frame_trusted_ratio)
     }

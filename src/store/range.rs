@@ -29,7 +29,7 @@ pub(crate) fn read_range(
     }
     let total = count_events(log);
     let (from, to) = range_of(total);
-    let (events, report) = read(log, total, from, to)?;
+    let (events, report) = read(log, total, None, from, to)?;
     report.require(log)?;
     if to > report.events {
         // Less than was asked for, and nobody knows whether it was all: that must not pass for the end of the log.
@@ -47,17 +47,24 @@ fn read_as_claimed(log: &LogFile, range_of: &dyn Fn(Option<u64>) -> (u64, u64)) 
     if log.encoding() != Encoding::Indexed {
         return None;
     }
-    let Claim { events: total, durable_events } = claim(&mut log.probe_source()).ok().flatten()?;
+    let claim = claim(&mut log.probe_source()).ok().flatten()?;
+    let Claim { events: total, durable_events, .. } = claim;
     let (from, to) = range_of(Some(total));
     if to < total && to > durable_events {
         return None;
     }
-    let (events, report) = read(log, Some(total), from, to).ok()?;
+    let (events, report) = read(log, Some(total), Some(claim), from, to).ok()?;
     (report.stopped || report.is_sound_with(total)).then_some((events, total))
 }
 
 /// Reads events `[from, to)`, and what the scan for them found. `total`: how many there are, if that is known.
-fn read(log: &LogFile, total: Option<u64>, from: u64, to: u64) -> Result<(Events, Report)> {
+fn read(
+    log: &LogFile,
+    total: Option<u64>,
+    claim: Option<Claim>,
+    from: u64,
+    to: u64,
+) -> Result<(Events, Report)> {
     // Where no checksum vouches for the payloads, half a row and a whole one on one line may look like an event.
     let check = if log.encoding() == Encoding::Plain { Check::Full } else { Check::Envelope };
     let options = ScanOptions { check, ..ScanOptions::STRICT };
@@ -72,7 +79,7 @@ fn read(log: &LogFile, total: Option<u64>, from: u64, to: u64) -> Result<(Events
     let mut room = room_for(log, total, from, to);
     while log.encoding() != Encoding::Plain {
         let (mut start, mut ends) = (None, Vec::new());
-        let part = Part { from: begin, to, total, room };
+        let part = Part { from: begin, to, total, claim, room };
         let kept = scan_keeping(log, options, part, &mut |item| {
             if let Item::Row { row, place } = item {
                 require_known(log, &row)?;
@@ -105,19 +112,25 @@ fn read(log: &LogFile, total: Option<u64>, from: u64, to: u64) -> Result<(Events
     Ok((events, report))
 }
 
-/// How much room the text of events `[from, to)` may take. Too much costs address space, too little a copy.
+/// How much room the text of events `[from, to)` may take. Too much costs address space, too little a second read.
 fn room_for(log: &LogFile, total: Option<u64>, from: u64, to: u64) -> usize {
     /// Events that share their segments with the first and the last.
     const AROUND: u64 = 64;
-    // Rows are seldom smaller than a twelfth of themselves when they are compressed.
-    let ratio = if log.encoding() == Encoding::Plain { 1 } else { 12 };
+    /// Text of up to so many bytes shares a huge page with what is read.
+    const SHORT: u128 = 3 << 19;
     let total = total.unwrap_or(u64::MAX).max(1);
     let wanted = to.min(total).saturating_sub(from.min(total)).saturating_add(AROUND).min(total);
-    let room = u128::from(log.stamp().size)
-        .saturating_mul(ratio)
+    let stored = u128::from(log.stamp().size)
         .saturating_mul(u128::from(wanted))
-        .checked_div(u128::from(total));
-    room.and_then(|room| usize::try_from(room).ok()).unwrap_or(0)
+        .checked_div(u128::from(total))
+        .unwrap_or(0);
+    let room = match log.encoding() {
+        Encoding::Plain => stored,
+        // Rows in large segments are stored in a fourth of their length, small ones in a twelfth.
+        _ if stored.saturating_mul(4) <= SHORT && stored.saturating_mul(12) > SHORT => SHORT,
+        _ => stored.saturating_mul(12),
+    };
+    usize::try_from(room).unwrap_or(0)
 }
 
 /// Events of the log as its end tells, where that is clear from behind.

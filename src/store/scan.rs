@@ -6,8 +6,8 @@ use std::ops::ControlFlow;
 
 use super::log_file::LogFile;
 use crate::container::{
-    Arena, Block, BlockReader, Encoding, Fault, FileSource, IndexedReader, Kept, Outlook, ReadError, Skipped,
-    Tail, TailState, indexed_at, read_ahead, reader, reader_at, reader_behind, resume,
+    Arena, Block, BlockReader, Claim, Encoding, Fault, FileSource, IndexedReader, Kept, Outlook, ReadError,
+    Skipped, Tail, TailState, indexed_at, read_ahead, reader, reader_at, reader_behind, resume,
 };
 use crate::error::{Damage, Error, Result, Unsupported};
 use crate::row::{
@@ -226,6 +226,8 @@ pub(crate) struct Part {
     pub(crate) to: u64,
     /// Events of the log, if they are known.
     pub(crate) total: Option<u64>,
+    /// What its end was found to claim, if it was looked at.
+    pub(crate) claim: Option<Claim>,
     /// Room for the text, in bytes.
     pub(crate) room: usize,
 }
@@ -241,7 +243,7 @@ pub(crate) enum Keeping {
     FromTheHead,
 }
 
-/// Scans a part of a compressed log, and hands out the text that it read.
+/// Scans a part of a compressed log, and hands out the text that it read. The header is delivered only if that is part of it.
 ///
 /// # Errors
 /// As [`scan`].
@@ -251,57 +253,88 @@ pub(crate) fn scan_keeping(
     part: Part,
     visit: Visit<'_>,
 ) -> Result<Keeping> {
-    let mut source;
-    let (mut blocks, mut scan);
-    if part.from == 0 {
-        source = log.source()?;
-        blocks = Blocks::of(log);
-        scan = Scan::new(log, options);
-    } else {
-        let Some((line, header)) = head_of(log)? else { return Ok(Keeping::FromTheHead) };
-        source = log.source()?;
-        let found = position(log, &mut source, header.generation(), part.from, part.total)?;
-        let Some(found) = found else { return Ok(Keeping::FromTheHead) };
-        blocks = found;
-        scan = Scan::in_the_middle(log, options, header.clone());
-        if visit(Item::Header { line, header: Some(header) })?.is_break() {
-            scan.report.stopped = true;
-            return Ok(Keeping::Text(Arena::default(), scan.finish(None)));
-        }
+    let mut arena = Arena::with_room(part.room);
+    if log.encoding() == Encoding::Indexed && !arena.spare().is_empty() {
+        return scan_into(arena, log, options, part, visit);
     }
-    let room = Arena::with_room(part.room);
-    if let Blocks::Indexed(reader) = &mut blocks
-        && room.has_pages()
-        && let Some(threads) = threads_for(log, reader, part.to, part.total)
-    {
-        let outlook = Outlook { threads, until: part.to, room: Some(room) };
-        let outcome = read_ahead(reader, outlook, |blocks| scan.run(&mut source, blocks, visit));
-        if outcome.is_out_of_room {
-            return Ok(Keeping::OutOfRoom);
-        }
-        outcome.result?;
-        return Ok(Keeping::Text(outcome.kept.unwrap_or_default(), scan.finish(reader.tail())));
-    }
+    let mut source = log.source()?;
+    let Some((mut blocks, mut scan)) = begin(log, options, part, &mut source)? else {
+        return Ok(Keeping::FromTheHead);
+    };
     let blocks = blocks.as_mut();
-    blocks.keep_in(Kept(room));
+    blocks.keep_in(Kept(arena));
     scan.run(&mut source, blocks, visit)?;
     let kept = blocks.take_kept().unwrap_or_default();
     Ok(Keeping::Text(kept.0, scan.finish(blocks.tail())))
 }
 
-/// How many other threads decompress segments up to event `to`, ahead of this one; `None` where there is too little to do.
-fn threads_for(log: &LogFile, reader: &IndexedReader, to: u64, total: Option<u64>) -> Option<usize> {
+/// [`scan_keeping`] of an indexed log, with room that is there: what is read has its place in it too, and long parts are
+/// decompressed by several threads.
+fn scan_into(
+    mut arena: Arena,
+    log: &LogFile,
+    options: ScanOptions,
+    part: Part,
+    visit: Visit<'_>,
+) -> Result<Keeping> {
+    let spare = arena.spare();
+    let Some((text, input)) = spare.split_at_mut_checked(place_of_input(part.room, spare.len())) else {
+        return Ok(Keeping::OutOfRoom);
+    };
+    let mut source = log.source()?;
+    if let Some(input) = input.get_mut(..FileSource::READ_AHEAD) {
+        source = source.with_buffer(input);
+    }
+    let Some((Blocks::Indexed(mut reader), mut scan)) = begin(log, options, part, &mut source)? else {
+        return Ok(Keeping::FromTheHead);
+    };
+    let threads = threads_for(log, &reader, part.to, part.total);
+    let outlook = Outlook { threads, until: part.to, room: Some(text) };
+    let outcome = read_ahead(&mut reader, outlook, |blocks| scan.run(&mut source, blocks, visit));
+    if outcome.is_out_of_room {
+        return Ok(Keeping::OutOfRoom);
+    }
+    outcome.result?;
+    drop(source);
+    arena.grown(outcome.used);
+    Ok(Keeping::Text(arena, scan.finish(reader.tail())))
+}
+
+/// A reader that stands before the block with which a part begins, and the scan of it. `None` where that is not known.
+fn begin<'l>(
+    log: &'l LogFile,
+    options: ScanOptions,
+    part: Part,
+    source: &mut FileSource<'_>,
+) -> Result<Option<(Blocks, Scan<'l>)>> {
+    if part.from == 0 {
+        return Ok(Some((Blocks::of(log), Scan::new(log, options))));
+    }
+    let Some((_, header)) = head_of(log)? else { return Ok(None) };
+    let blocks = position(log, source, header.generation(), part.from, part.total, part.claim)?;
+    Ok(blocks.map(|blocks| (blocks, Scan::in_the_middle(log, options, header.clone()))))
+}
+
+/// Where in `spare` bytes of room the input lies behind the text, which may take `text` bytes of it.
+fn place_of_input(text: usize, spare: usize) -> usize {
+    let behind = spare.saturating_sub(FileSource::READ_AHEAD);
+    let first_page = Arena::HUGE_PAGE.saturating_sub(FileSource::READ_AHEAD);
+    if text <= first_page { behind.min(first_page) } else { behind }
+}
+
+/// How many other threads decompress segments up to event `to`, ahead of this one.
+fn threads_for(log: &LogFile, reader: &IndexedReader, to: u64, total: Option<u64>) -> usize {
     /// Stored bytes that are worth a thread: milliseconds of work. Where the processors are busy, waiting for one that has to
     /// wait for its turn costs as much.
-    const A_THREAD: u64 = 512 << 10;
+    const A_THREAD: u128 = 512 << 10;
     let (first, start) = reader.place();
     let left = log.stamp().size.saturating_sub(start);
     let events = total.map_or(1, |total| total.saturating_sub(first)).max(1);
     let wanted = to.saturating_sub(first).min(events);
-    let bytes = u128::from(left).saturating_mul(u128::from(wanted)).checked_div(u128::from(events))?;
+    let bytes = u128::from(left).saturating_mul(u128::from(wanted)).checked_div(u128::from(events));
     // This thread takes its share.
-    let threads = u64::try_from(bytes).ok()?.checked_div(A_THREAD)?.saturating_sub(1);
-    usize::try_from(threads).ok().filter(|&threads| threads > 0)
+    let threads = bytes.unwrap_or(0).checked_div(A_THREAD).unwrap_or(0).saturating_sub(1);
+    usize::try_from(threads).unwrap_or(usize::MAX)
 }
 
 /// Scans from the block that holds event `from` on. `None` where a scan from the head is the way.
@@ -317,7 +350,7 @@ fn scan_from_block(
     }
     let Some((line, header)) = head_of(log)? else { return Ok(None) };
     let mut source = log.source()?;
-    let Some(mut blocks) = position(log, &mut source, header.generation(), from, events)? else {
+    let Some(mut blocks) = position(log, &mut source, header.generation(), from, events, None)? else {
         return Ok(None);
     };
     let flow = visit(Item::Header { line, header: Some(header) })?;
@@ -414,9 +447,10 @@ fn position(
     generation: Generation,
     from: u64,
     events: Option<u64>,
+    claim: Option<Claim>,
 ) -> Result<Option<Blocks>> {
     let found = if log.encoding() == Encoding::Indexed {
-        indexed_at(source, *log.limits(), from).map(|found| found.map(Blocks::Indexed))
+        indexed_at(source, *log.limits(), from, claim).map(|found| found.map(Blocks::Indexed))
     } else {
         let mut seq_of = |line: &[u8]| {
             let row = PhysicalRow::read(line, generation, Check::Envelope, log.limits());

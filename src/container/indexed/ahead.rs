@@ -6,13 +6,13 @@
 
 use std::collections::VecDeque;
 use std::num::NonZero;
+use std::sync::LazyLock;
 use std::thread;
 
 use parking_lot::{Condvar, Mutex};
 
 use super::read::{IndexedReader, block_of};
 use super::walk::{Segment, WalkStop};
-use crate::container::arena::Arena;
 use crate::container::fault::{Fault, ReadError};
 use crate::container::frame::Frame;
 use crate::container::read::{Block, BlockReader, Kept, Skipped, check_lines};
@@ -26,26 +26,30 @@ use crate::limits::Limits;
 /// most is in use for each segment on the way.
 const AHEAD_BYTES_MAX: u64 = 1 << 20;
 
-/// Other threads at most. One is enough to keep the consumer busy with rows on small machines.
-const THREADS_MAX: usize = 3;
+/// Other threads at most: as many as there are other processors, up to 3, which keep a consumer busy with rows. Asked once: the
+/// system's answer stands in several files.
+static THREADS: LazyLock<usize> = LazyLock::new(|| {
+    let processors = thread::available_parallelism().map_or(1, NonZero::get);
+    processors.saturating_sub(1).min(3)
+});
 
 /// What a reader that looks ahead needs to know of who reads.
 #[derive(Debug)]
-pub(crate) struct Outlook {
+pub(crate) struct Outlook<'m> {
     /// Other threads at most.
     pub(crate) threads: usize,
     /// Nothing is looked at ahead behind the segment that holds this event.
     pub(crate) until: u64,
-    /// Where contents are kept, if they are; as large as it is, since it cannot grow.
-    pub(crate) room: Option<Arena>,
+    /// Where contents are kept, if they are.
+    pub(crate) room: Option<&'m mut [u8]>,
 }
 
 /// How a reading with others ended.
 #[derive(Debug)]
 pub(crate) struct Outcome<R> {
     pub(crate) result: R,
-    /// The contents that were kept.
-    pub(crate) kept: Option<Arena>,
+    /// Bytes of content that were given, and kept if there is room for that.
+    pub(crate) used: usize,
     /// The room did not suffice, so that reading ended early.
     pub(crate) is_out_of_room: bool,
 }
@@ -57,12 +61,11 @@ pub(crate) struct Outcome<R> {
 /// with the next block.
 pub(crate) fn read_ahead<R>(
     inner: &mut IndexedReader,
-    outlook: Outlook,
+    outlook: Outlook<'_>,
     read: impl FnOnce(&mut dyn BlockReader) -> R,
 ) -> Outcome<R> {
-    let Outlook { threads, until, room: mut arena } = outlook;
-    let processors = thread::available_parallelism().map_or(1, NonZero::get);
-    let threads = threads.min(processors.saturating_sub(1)).min(THREADS_MAX);
+    let Outlook { threads, until, room } = outlook;
+    let threads = if threads > 0 { threads.min(*THREADS) } else { 0 };
     let crew = Crew::default();
     let (result, used, is_out_of_room) = thread::scope(|scope| {
         let (crew, limits) = (&crew, inner.limits());
@@ -72,9 +75,9 @@ pub(crate) fn read_ahead<R>(
         }
         let mut ahead = Ahead {
             crew,
-            depth: threads.saturating_add(2),
+            depth: if threads > 0 { threads.saturating_add(2) } else { 0 },
             until,
-            rest: arena.as_mut().map(Arena::spare),
+            rest: room,
             inner,
             way: VecDeque::new(),
             stop: None,
@@ -89,10 +92,7 @@ pub(crate) fn read_ahead<R>(
         let result = read(&mut ahead);
         (result, ahead.used, ahead.is_out_of_room)
     });
-    if let Some(arena) = &mut arena {
-        arena.grown(used);
-    }
-    Outcome { result, kept: arena, is_out_of_room }
+    Outcome { result, used, is_out_of_room }
 }
 
 /// A job that another thread has taken: whoever waits for it gets an answer, even if that thread panics.
@@ -172,9 +172,11 @@ impl Content<'_> {
 impl<'m> Job<'m> {
     fn run(self, decoder: &mut Decoder) -> Done<'m> {
         let Self { number, frame, mut stored, is_proved, mut content } = self;
-        let outcome = match &mut content {
-            Content::Own(bytes) => decoder.decode_to(&frame, &mut stored, is_proved, bytes),
-            Content::Lent(bytes) => decoder.decode_to(&frame, &mut stored, is_proved, &mut **bytes),
+        let outcome = match (&mut content, is_proved) {
+            (Content::Own(bytes), true) => decoder.decode_proved_to(&frame, &mut stored, bytes),
+            (Content::Own(bytes), false) => decoder.decode_to(&frame, &stored, bytes),
+            (Content::Lent(bytes), true) => decoder.decode_proved_to(&frame, &mut stored, &mut **bytes),
+            (Content::Lent(bytes), false) => decoder.decode_to(&frame, &stored, &mut **bytes),
         };
         Done { number, stored, content, outcome }
     }
@@ -264,7 +266,7 @@ struct Passed {
 struct Ahead<'c, 'm> {
     crew: &'c Crew<'m>,
     inner: &'c mut IndexedReader,
-    /// Segments that may be on the way.
+    /// Segments that may be on the way; 0 where nobody else is there to take one.
     depth: usize,
     until: u64,
     /// What is left of the room, if contents are kept.
@@ -291,7 +293,7 @@ impl std::fmt::Debug for Ahead<'_, '_> {
 impl<'m> Ahead<'_, 'm> {
     /// Sends segments on their way, as many as may be.
     fn look_ahead(&mut self, source: &mut dyn Source) -> Result<(), ReadError> {
-        while self.stop.is_none() && self.way.len() < self.depth {
+        while self.stop.is_none() && self.way.len() < self.depth.max(1) {
             let last = self.way.back();
             let is_far =
                 |passed: &Passed| passed.job.is_none() || passed.segment.trailer.next_seq >= self.until;
@@ -329,6 +331,9 @@ impl<'m> Ahead<'_, 'm> {
         frame: &Frame,
         index: u64,
     ) -> Result<Option<u64>, ReadError> {
+        if self.depth == 0 {
+            return Ok(None);
+        }
         let is_small = frame.stored_len() <= AHEAD_BYTES_MAX
             && frame.content_size.is_some_and(|size| size <= AHEAD_BYTES_MAX);
         let (Some(size), Ok(stored_len)) = (frame.content_size, usize::try_from(frame.stored_len())) else {
@@ -369,6 +374,12 @@ impl<'m> Ahead<'_, 'm> {
 
     /// Decompresses a segment in its turn.
     fn decode_here(&mut self, source: &mut dyn Source, passed: &Passed) -> Result<(), ReadError> {
+        if passed.index > 0
+            && let Some(lent) = self.inner.decode_to(source, &passed.segment, &mut self.rest)?
+        {
+            self.current = Content::Lent(lent);
+            return Ok(());
+        }
         let at = passed.segment.body.0;
         let content = self.inner.decode(source, &passed.segment, passed.index)?;
         self.current = match self.rest.take() {
@@ -498,7 +509,7 @@ mod tests {
         read(&mut IndexedReader::new(Limits::DEFAULT), log)
     }
 
-    fn ahead(log: &[u8], threads: usize, room: Option<Arena>) -> Outcome<(Vec<String>, String)> {
+    fn ahead(log: &[u8], threads: usize, room: Option<&mut [u8]>) -> Outcome<(Vec<String>, String)> {
         let outlook = Outlook { threads, until: u64::MAX, room };
         read_ahead(&mut IndexedReader::new(Limits::DEFAULT), outlook, |blocks| read(blocks, log))
     }
@@ -537,21 +548,28 @@ mod tests {
                 assert_eq!(block.content_start, text.len() as u64);
                 text.extend_from_slice(block.content);
             }
-            let outcome = ahead(bytes, 2, Some(Arena::with_room(text.len())));
-            assert!(!outcome.is_out_of_room);
-            assert_eq!(outcome.result, in_turn(bytes));
-            assert!(outcome.kept.unwrap().bytes() == text);
+            for threads in 0..3 {
+                let mut room = vec![0; text.len()];
+                let outcome = ahead(bytes, threads, Some(&mut room));
+                assert!(!outcome.is_out_of_room);
+                assert_eq!(outcome.result, in_turn(bytes));
+                assert_eq!(outcome.used, text.len());
+                assert!(room == text);
+            }
         }
     }
 
     #[test]
     fn room_that_does_not_suffice_is_told() {
         let bytes = log(&[true; 90], 60_000);
-        let outcome = ahead(&bytes, 1, Some(Arena::with_room(1 << 20)));
-        assert!(outcome.is_out_of_room);
-        let (given, _) = outcome.result;
-        assert_eq!(given, in_turn(&bytes).0[..given.len()]);
-        assert!(ahead(&bytes, 1, Some(Arena::default())).is_out_of_room, "a heap has no room to give");
+        for threads in 0..3 {
+            let mut room = vec![0; 1 << 20];
+            let outcome = ahead(&bytes, threads, Some(&mut room));
+            assert!(outcome.is_out_of_room);
+            let (given, _) = outcome.result;
+            assert_eq!(given, in_turn(&bytes).0[..given.len()]);
+            assert!(ahead(&bytes, threads, Some(&mut [])).is_out_of_room);
+        }
     }
 
     #[test]

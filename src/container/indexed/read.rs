@@ -156,6 +156,42 @@ impl IndexedReader {
         Ok(content)
     }
 
+    /// Decompresses a segment of rows into `content`, if it is one that says how much that takes, and may.
+    ///
+    /// # Errors
+    /// As [`IndexedReader::decode`].
+    pub(super) fn decode_to<'m>(
+        &mut self,
+        source: &mut dyn Source,
+        segment: &Segment,
+        room: &mut Option<&'m mut [u8]>,
+    ) -> Result<Option<&'m mut [u8]>, ReadError> {
+        let Some(frame) = segment.frame else { return Ok(None) };
+        let (Some(size), stored_len) = (frame.content_size, frame.stored_len()) else { return Ok(None) };
+        let (Ok(len), Ok(stored_in_memory)) = (usize::try_from(size), usize::try_from(stored_len)) else {
+            return Ok(None);
+        };
+        let fits = room.as_ref().is_some_and(|room| room.len() >= len);
+        if !fits || !self.decoder.is_trusted(size, stored_len) {
+            return Ok(None);
+        }
+        let Some((content, rest)) = room.take().and_then(|room| room.split_at_mut_checked(len)) else {
+            return Ok(None);
+        };
+        *room = Some(rest);
+        let is_proved = self.trusts(segment);
+        let outcome = match source.held_mut(frame.start, stored_in_memory).filter(|_| is_proved) {
+            Some(stored) => self.decoder.decode_proved_to(&frame, stored, &mut *content),
+            None => {
+                let stored = source.get(frame.start, stored_in_memory)?;
+                self.decoder.decode_to(&frame, stored, &mut *content)
+            }
+        };
+        outcome.map_err(|fault| ReadError::bad(frame.start, fault))?;
+        source.confirm()?;
+        Ok(Some(content))
+    }
+
     /// The place in the text of the next `len` bytes of content.
     pub(super) fn take_place(&mut self, len: usize) -> u64 {
         let place = self.content_start;
