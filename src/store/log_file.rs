@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::layout::parse_log_name;
 use super::snapshot::header_error;
-use crate::container::disk::{Access, Disk, DiskFile, Stamp};
+use crate::container::disk::{Access, Disk, DiskFile, Map, Stamp};
 use crate::container::{
     Detected, Encoding, FileSource, LogId, ReadError, Skim, detect, durable_hint, head, header_line, skim,
 };
@@ -188,6 +188,14 @@ impl LogFile {
     /// Bytes for single looks at both ends.
     pub(crate) fn probe_source(&self) -> FileSource<'_> {
         FileSource::new(&*self.file, self.stamp.size, NEAR).with_head(&self.head)
+    }
+
+    /// The whole file, mapped as it was long when it was opened; `None` where maps cannot be had.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub(crate) fn map(&self) -> Result<Option<Map>> {
+        self.file.map(self.stamp.size).map_err(Error::io(&self.path, "mapping"))
     }
 
     /// The stored bytes of `range`, in memory of their own.
