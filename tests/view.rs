@@ -85,6 +85,29 @@ fn a_disk_without_maps_is_read() {
     assert_eq!((view.is_mapped(), view.len()), (false, 300));
 }
 
+/// Several threads look through a long log, and the place where they meet is checked like any other.
+#[test]
+fn a_long_log_is_one_log() {
+    let root = tempfile::tempdir().unwrap();
+    let store = FileStore::with_options(root.path(), options(Encoding::Plain));
+    let handle = store.create(header("s"), None).unwrap();
+    let text: Vec<String> = (0..240).map(|seq| row_by("a", seq, 60_000)).collect();
+    append(&handle, &text).unwrap();
+    handle.close().unwrap();
+    let view = open(&store).view().unwrap();
+    assert!(view.is_mapped());
+    assert_eq!(rows(&view), text);
+    let path = store.stat(&Text::from("s")).unwrap().unwrap().path;
+    for missing in [0, 60, 119, 120, 121, 180] {
+        let mut lines: Vec<&str> = text.iter().map(String::as_str).collect();
+        lines.remove(missing);
+        let header = fs::read_to_string(&path).unwrap().lines().next().unwrap().to_owned();
+        fs::write(&path, format!("{header}\n{}\n", lines.join("\n"))).unwrap();
+        let viewed = open(&store).view().map(|view| (view.is_mapped(), view.len()));
+        assert!(!matches!(viewed, Ok((true, _))), "without row {missing}: {viewed:?}");
+    }
+}
+
 /// Whatever stands at the end, a view is what a read is, or the same error.
 #[test]
 fn what_is_not_as_writers_make_it_takes_the_way_of_a_read() {

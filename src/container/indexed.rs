@@ -8,7 +8,7 @@ mod read;
 mod walk;
 mod write;
 
-pub(crate) use ahead::{Outlook, read_ahead};
+pub(crate) use ahead::{Outlook, other_threads, read_ahead};
 pub(crate) use hop::{Hop, durable_hint, last_trailer};
 pub(crate) use read::IndexedReader;
 pub(crate) use walk::{Walk, WalkStop, trailer_at};

@@ -47,7 +47,7 @@ pub(crate) use crc::crc32;
 pub use encoding::{Detected, Encoding, UnknownEncoding, detect};
 pub use fault::{Fault, ReadError};
 pub use frame::{Frame, walk as walk_frame};
-pub(crate) use indexed::{IndexedReader, Outlook, durable_hint, read_ahead};
+pub(crate) use indexed::{IndexedReader, Outlook, durable_hint, other_threads, read_ahead};
 pub use position::{SeqOf, reader_at};
 pub(crate) use position::{indexed_at, reader_behind};
 pub(crate) use probe::{Claim, claim, head, sealed_count};

@@ -94,7 +94,7 @@ fn read(
         })?;
         match kept {
             Keeping::Text(text, report) => {
-                return Ok((Events::in_place(text, start.unwrap_or(0), ends), report));
+                return Ok((Events::in_place(text, start.unwrap_or(0), ends), *report));
             }
             Keeping::OutOfRoom => room = room.saturating_mul(8),
             Keeping::FromTheHead => break,

@@ -236,7 +236,7 @@ pub(crate) struct Part {
 #[derive(Debug)]
 pub(crate) enum Keeping {
     /// The text that was read: a row's [`Place::text_at`] is its place there.
-    Text(Arena, Report),
+    Text(Arena, Box<Report>),
     /// The room did not suffice. What was visited is void.
     OutOfRoom,
     /// The scan would begin before the block that holds [`Part::from`]. Nothing was visited.
@@ -265,7 +265,7 @@ pub(crate) fn scan_keeping(
     blocks.keep_in(Kept(arena));
     scan.run(&mut source, blocks, visit)?;
     let kept = blocks.take_kept().unwrap_or_default();
-    Ok(Keeping::Text(kept.0, scan.finish(blocks.tail())))
+    Ok(Keeping::Text(kept.0, Box::new(scan.finish(blocks.tail()))))
 }
 
 /// [`scan_keeping`] of an indexed log, with room that is there: what is read has its place in it too, and long parts are
@@ -297,7 +297,7 @@ fn scan_into(
     outcome.result?;
     drop(source);
     arena.grown(outcome.used);
-    Ok(Keeping::Text(arena, scan.finish(reader.tail())))
+    Ok(Keeping::Text(arena, Box::new(scan.finish(reader.tail()))))
 }
 
 /// A reader that stands before the block with which a part begins, and the scan of it. `None` where that is not known.
@@ -365,7 +365,7 @@ fn scan_from_block(
 
 /// A reader of blocks, of which the indexed kind can be read ahead.
 enum Blocks {
-    Indexed(IndexedReader),
+    Indexed(Box<IndexedReader>),
     Other(Box<dyn BlockReader>),
 }
 
@@ -373,14 +373,14 @@ impl Blocks {
     /// At the head of a log.
     fn of(log: &LogFile) -> Self {
         match log.encoding() {
-            Encoding::Indexed => Self::Indexed(IndexedReader::new(*log.limits())),
+            Encoding::Indexed => Self::Indexed(Box::new(IndexedReader::new(*log.limits()))),
             encoding => Self::Other(reader(encoding, *log.limits())),
         }
     }
 
     fn as_mut(&mut self) -> &mut dyn BlockReader {
         match self {
-            Self::Indexed(blocks) => blocks,
+            Self::Indexed(blocks) => &mut **blocks,
             Self::Other(blocks) => &mut **blocks,
         }
     }
@@ -450,7 +450,8 @@ fn position(
     claim: Option<Claim>,
 ) -> Result<Option<Blocks>> {
     let found = if log.encoding() == Encoding::Indexed {
-        indexed_at(source, *log.limits(), from, claim).map(|found| found.map(Blocks::Indexed))
+        indexed_at(source, *log.limits(), from, claim)
+            .map(|found| found.map(|reader| Blocks::Indexed(Box::new(reader))))
     } else {
         let mut seq_of = |line: &[u8]| {
             let row = PhysicalRow::read(line, generation, Check::Envelope, log.limits());

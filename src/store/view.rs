@@ -1,12 +1,14 @@
 //! A log's events where they lie: in the file's own pages, if the log is plain.
 
 use std::fmt;
+use std::ops::Range;
+use std::thread;
 
 use super::events::Events;
 use super::log_file::LogFile;
 use super::restore::require_known;
-use crate::container::Encoding;
 use crate::container::disk::Map;
+use crate::container::{Encoding, other_threads};
 use crate::error::Result;
 use crate::limits::Limits;
 use crate::row::{Check, Event, PhysicalRow, RowFault};
@@ -219,35 +221,120 @@ impl Mark {
 
 /// The rows of a whole plain text, its header line left out; `None` if anything in it needs a closer look.
 fn marks_of(log: &LogFile, text: &[u8]) -> Result<Option<Vec<Mark>>> {
-    /// About the shortest rows there are.
-    const ROW_BYTES: usize = 256;
+    /// Less is looked through before another thread has found its place.
+    const PART: usize = 4 << 20;
     if text.last() != Some(&b'\n') {
         return Ok(None);
     }
-    let twin = memchr::memmem::Finder::new(b"\",\"seq\":");
-    let mut marks = Vec::with_capacity(text.len().checked_div(ROW_BYTES).unwrap_or(0).min(1 << 16));
-    let mut start = 0_usize;
-    for (seq, end) in memchr::memchr_iter(b'\n', text).enumerate() {
-        let line = text.get(start..end).unwrap_or_default();
-        let begin = std::mem::replace(&mut start, end.saturating_add(1));
-        let Some(due) = seq.checked_sub(1) else {
-            // The file may have been replaced by one with another header since that was read.
-            if log.first_line().is_ok_and(|first| first.line() != line) {
-                return Ok(None);
-            }
-            continue;
-        };
-        let Ok(event) = Event::read(line, Check::Envelope, log.limits()) else { return Ok(None) };
-        let Some(mark) = Mark::of(begin, &event).filter(|_| event.seq().get() == due as u64) else {
-            return Ok(None);
-        };
-        // Without a checksum, half a row and a whole one on one line may look like an event. The whole one shows its seq.
-        let is_alone = twin.find(event.data().as_bytes()).is_none();
-        if !is_alone && Event::read(line, Check::Full, log.limits()) != Ok(event) {
-            return Ok(None);
+    // The file may have been replaced by one with another header since that was read.
+    let header_len = memchr::memchr(b'\n', text).unwrap_or(0);
+    if !log.first_line().is_ok_and(|first| Some(first.line()) == text.get(..header_len)) {
+        return Ok(None);
+    }
+    let begin = header_len.saturating_add(1);
+    let left = text.len().saturating_sub(begin);
+    let others = other_threads().min(left.checked_div(PART).unwrap_or(0));
+    let parts = parts_of(text, begin, others.saturating_add(1));
+    let Some((first, rest)) = parts.split_first() else { return Ok(Some(Vec::new())) };
+    let parts = thread::scope(|scope| {
+        let look = |part: &Range<usize>| Part::of(log, text, part.clone());
+        let others: Vec<_> = rest
+            .iter()
+            .map(|part| (part, thread::Builder::new().spawn_scoped(scope, move || look(part))))
+            .collect();
+        let mut parts = vec![look(first)];
+        parts.extend(others.into_iter().map(
+            |(part, other)| match other.map(thread::ScopedJoinHandle::join) {
+                Ok(Ok(found)) => found,
+                // There was no thread to be had, or it failed, and this one will see why.
+                _ => look(part),
+            },
+        ));
+        parts
+    });
+    let mut marks: Vec<Mark> = Vec::new();
+    for part in parts {
+        match part? {
+            Some(part) if marks.is_empty() && part.first_seq == 0 => marks = part.marks,
+            Some(part) if part.first_seq == marks.len() as u64 => marks.extend(part.marks),
+            _ => return Ok(None),
         }
-        require_known(log, &PhysicalRow::Event(event))?;
-        marks.push(mark);
     }
     Ok(Some(marks))
+}
+
+/// Cuts `text` from `begin` on into at most `count` pieces of whole lines, none of them empty.
+fn parts_of(text: &[u8], begin: usize, count: usize) -> Vec<Range<usize>> {
+    let left = text.len().saturating_sub(begin);
+    let size = left.checked_div(count).unwrap_or(left).max(1);
+    let mut parts: Vec<Range<usize>> = Vec::with_capacity(count);
+    let mut start = begin;
+    while start < text.len() {
+        let is_last = parts.len().saturating_add(1) >= count;
+        let near = if is_last { text.len() } else { start.saturating_add(size).min(text.len()) };
+        let newline = text.get(near..).and_then(|rest| memchr::memchr(b'\n', rest));
+        let end = newline.map_or(text.len(), |at| near.saturating_add(at).saturating_add(1));
+        parts.push(start..end);
+        start = end;
+    }
+    parts
+}
+
+/// Rows that follow each other.
+struct Part {
+    first_seq: u64,
+    marks: Vec<Mark>,
+}
+
+impl Part {
+    /// The rows that the lines in `part` of `text` are; `None` if anything in them needs a closer look.
+    fn of(log: &LogFile, text: &[u8], part: Range<usize>) -> Result<Option<Self>> {
+        /// As many rows as there is room for at first.
+        const ROWS: usize = 4096;
+        let twin = memchr::memmem::Finder::new(b"\",\"seq\":");
+        let (mut start, mut rows) = (part.start, Self { first_seq: 0, marks: Vec::with_capacity(ROWS) });
+        for end in memchr::memchr_iter(b'\n', text.get(part.clone()).unwrap_or_default()) {
+            let end = part.start.saturating_add(end);
+            let line = text.get(start..end).unwrap_or_default();
+            let begin = std::mem::replace(&mut start, end.saturating_add(1));
+            let Ok(event) = Event::read(line, Check::Envelope, log.limits()) else { return Ok(None) };
+            let seq = event.seq().get();
+            if rows.marks.is_empty() {
+                rows.first_seq = seq;
+            }
+            let is_due = seq.checked_sub(rows.first_seq) == Some(rows.marks.len() as u64);
+            let Some(mark) = Mark::of(begin, &event).filter(|_| is_due) else { return Ok(None) };
+            // Without a checksum, half a row and a whole one on one line may look like an event. The whole one shows its seq.
+            let is_alone = twin.find(event.data().as_bytes()).is_none();
+            if !is_alone && Event::read(line, Check::Full, log.limits()) != Ok(event) {
+                return Ok(None);
+            }
+            require_known(log, &PhysicalRow::Event(event))?;
+            rows.marks.push(mark);
+        }
+        Ok(Some(rows))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_whole_lines_one_behind_the_other() {
+        let text = b"header\na\nbb\n\ncccccccccccccccccccccccccc\nd\n";
+        for begin in [7, text.len()] {
+            for count in 1..9 {
+                let parts = parts_of(text, begin, count);
+                assert!(parts.len() <= count);
+                let mut at = begin;
+                for part in &parts {
+                    assert_eq!(part.start, at);
+                    assert_eq!(text[part.end - 1], b'\n');
+                    at = part.end;
+                }
+                assert_eq!(at, text.len(), "{begin} {count}");
+            }
+        }
+    }
 }

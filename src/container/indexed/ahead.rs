@@ -26,12 +26,15 @@ use crate::limits::Limits;
 /// most is in use for each segment on the way.
 const AHEAD_BYTES_MAX: u64 = 1 << 20;
 
-/// Other threads at most: as many as there are other processors, up to 3, which keep a consumer busy with rows. Asked once: the
-/// system's answer stands in several files.
-static THREADS: LazyLock<usize> = LazyLock::new(|| {
-    let processors = thread::available_parallelism().map_or(1, NonZero::get);
-    processors.saturating_sub(1).min(3)
-});
+/// Other threads that are worth their while: as many as there are other processors, up to 3, which keep a consumer busy with
+/// rows. Asked once: the system's answer stands in several files.
+pub(crate) fn other_threads() -> usize {
+    static THREADS: LazyLock<usize> = LazyLock::new(|| {
+        let processors = thread::available_parallelism().map_or(1, NonZero::get);
+        processors.saturating_sub(1).min(3)
+    });
+    *THREADS
+}
 
 /// What a reader that looks ahead needs to know of who reads.
 #[derive(Debug)]
@@ -65,7 +68,7 @@ pub(crate) fn read_ahead<R>(
     read: impl FnOnce(&mut dyn BlockReader) -> R,
 ) -> Outcome<R> {
     let Outlook { threads, until, room } = outlook;
-    let threads = if threads > 0 { threads.min(*THREADS) } else { 0 };
+    let threads = if threads > 0 { threads.min(other_threads()) } else { 0 };
     let crew = Crew::default();
     let (result, used, is_out_of_room) = thread::scope(|scope| {
         let (crew, limits) = (&crew, inner.limits());
