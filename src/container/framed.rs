@@ -5,7 +5,7 @@
 use super::batch::Batch;
 use super::fault::{Fault, ReadError};
 use super::frame::{self, Frame};
-use super::read::{Block, BlockReader, Skipped, check_lines};
+use super::read::{Block, BlockReader, Kept, Skipped, check_lines};
 use super::source::Source;
 use super::tail::{Later, Stop, Tail, TailState, Zeros, judge};
 use super::write::BlockWriter;
@@ -162,6 +162,14 @@ impl BlockReader for FramedReader {
         self.index = self.index.saturating_add(1);
         self.tail = None;
         Ok(Some(Skipped { start: damage.start, end }))
+    }
+
+    fn keep_in(&mut self, arena: Kept) {
+        self.decoder.keep_in(arena.0, self.ready.is_some());
+    }
+
+    fn take_kept(&mut self) -> Option<Kept> {
+        self.decoder.take_kept().map(Kept)
     }
 
     fn index(&self) -> u64 {

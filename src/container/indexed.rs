@@ -2,11 +2,13 @@
 //!
 //! Spec: `format-spec/01-container.md` and `03-trailer.md`.
 
+mod ahead;
 mod hop;
 mod read;
 mod walk;
 mod write;
 
+pub(crate) use ahead::{Outlook, other_threads, read_ahead};
 pub(crate) use hop::{Hop, durable_hint, last_trailer};
 pub(crate) use read::IndexedReader;
 pub(crate) use walk::{Walk, WalkStop, trailer_at};

@@ -2,6 +2,7 @@
 //!
 //! Everything but [`disk`] works on a [`Source`], so that tests and fuzzers reach every decoder without a file.
 
+mod arena;
 mod batch;
 mod before;
 mod crc;
@@ -42,18 +43,20 @@ pub(crate) mod parts {
     pub(crate) use super::zstd::{Decoder, Encoder};
 }
 
+pub(crate) use arena::Arena;
 pub use batch::{Batch, RowMark};
 pub(crate) use before::{Before, block_before, is_reached};
 pub(crate) use crc::crc32;
 pub use encoding::{Detected, Encoding, UnknownEncoding, detect};
 pub use fault::{Fault, ReadError};
 pub use frame::{Frame, walk as walk_frame};
-pub(crate) use indexed::durable_hint;
-pub(crate) use position::reader_behind;
+pub(crate) use indexed::{IndexedReader, Outlook, durable_hint, other_threads, read_ahead};
 pub use position::{SeqOf, reader_at};
+pub(crate) use position::{indexed_at, reader_behind};
+pub(crate) use probe::{Claim, claim, head, sealed_count};
 pub use probe::{Last, Probe, header_line, probe};
-pub(crate) use probe::{head, sealed_count};
 pub use quick::{Skim, skim};
+pub(crate) use read::Kept;
 pub use read::{Block, BlockReader, Counted, Skipped, reader};
 pub(crate) use resume::resume;
 pub use source::{FileSource, Source};

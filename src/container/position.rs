@@ -8,6 +8,7 @@ use super::frame;
 use super::framed::FramedReader;
 use super::indexed::{Hop, IndexedReader, Walk, last_trailer, trailer_at};
 use super::plain::PlainReader;
+use super::probe::Claim;
 use super::read::BlockReader;
 use super::source::Source;
 use super::trailer::{TRAILER_LEN, Trailer};
@@ -36,7 +37,10 @@ pub fn reader_at(
     seq_of: SeqOf<'_>,
 ) -> Result<Option<Box<dyn BlockReader>>, ReadError> {
     let found = match encoding {
-        Encoding::Indexed => indexed(source, limits, seq),
+        Encoding::Indexed => {
+            let found = indexed_at(source, limits, seq, None)?;
+            return Ok(found.map(|reader| Box::new(reader) as Box<dyn BlockReader>));
+        }
         Encoding::Zstd => framed(source, limits, seq, events, seq_of),
         Encoding::Plain => plain(source, limits, seq, seq_of),
     };
@@ -79,21 +83,48 @@ fn indexed_behind(source: &mut dyn Source, limits: Limits, start: u64) -> Found 
 
 type Found = Result<Option<Box<dyn BlockReader>>, ReadError>;
 
-fn indexed(source: &mut dyn Source, limits: Limits, seq: u64) -> Found {
-    let (walk, _) = Walk::start(source)?;
-    let Some(last) = last_trailer(source, walk.id())? else { return Ok(None) };
+/// As [`reader_at`], of an indexed log whose end was looked at before, if `claim` says so.
+///
+/// # Errors
+/// As [`reader_at`].
+pub(crate) fn indexed_at(
+    source: &mut dyn Source,
+    limits: Limits,
+    seq: u64,
+    claim: Option<Claim>,
+) -> Result<Option<IndexedReader>, ReadError> {
+    match indexed(source, limits, seq, claim) {
+        Err(ReadError::Bad { fault, .. }) if fault != Fault::Shrunk => Ok(None),
+        other => other,
+    }
+}
+
+fn indexed(
+    source: &mut dyn Source,
+    limits: Limits,
+    seq: u64,
+    claim: Option<Claim>,
+) -> Result<Option<IndexedReader>, ReadError> {
+    let (id, durable) = match claim {
+        Some(claim) => claim.durable,
+        None => {
+            let (walk, _) = Walk::start(source)?;
+            let Some(last) = last_trailer(source, walk.id())? else { return Ok(None) };
+            (walk.id(), last.durable(source, walk.id())?)
+        }
+    };
     // Behind that only a walk tells where the log ends. It needs no decompression up to the event.
-    let Some(durable) = last.durable(source, walk.id())? else { return Ok(None) };
+    let Some(durable) = durable else { return Ok(None) };
     let mut seq = seq;
     loop {
-        let before = durable.before(source, walk.id(), seq)?;
-        let mut walk = Walk::behind(walk.id(), before.trailer, before.end);
+        let before = durable.before(source, id, seq)?;
+        let mut walk = Walk::behind(id, before.trailer, before.end);
         let mut found = before;
         while walk.step(source).is_ok() && walk.previous().next_seq <= seq {
             found = Hop { trailer: *walk.previous(), end: walk.end() };
         }
         if walk.previous().next_seq > seq {
-            return Ok(Some(Box::new(IndexedReader::behind(walk.id(), found, limits))));
+            return Ok(Some(IndexedReader::behind(id, found, limits)));
         }
         // The log ends at or before `seq`: its last event tells how many there are.
         match walk.previous().next_seq.checked_sub(1) {

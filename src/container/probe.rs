@@ -125,6 +125,31 @@ pub(crate) fn sealed_count(source: &mut dyn Source) -> Result<Option<u64>, ReadE
     })
 }
 
+/// What the last trailer of an indexed log says, taken on trust.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Claim {
+    /// Events of the log.
+    pub(crate) events: u64,
+    /// How many of them a sync had covered when the last append was written: no crash can have damaged those.
+    pub(crate) durable_events: u64,
+    /// The log's id, and the last segment of those.
+    pub(super) durable: (LogId, Option<Hop>),
+}
+
+/// What the end of an indexed log claims, if that is a sealed and committed trailer: three trailers are read, and no body.
+///
+/// # Errors
+/// The fault of the header's segment, and what reading gives.
+pub(crate) fn claim(source: &mut dyn Source) -> Result<Option<Claim>, ReadError> {
+    let (walk, _) = Walk::start(source)?;
+    let Some(last) = last_trailer(source, walk.id())?.filter(|last| last.trailer.commit) else {
+        return Ok(None);
+    };
+    let durable = last.durable(source, walk.id())?;
+    let durable_events = durable.map_or(0, |hop| hop.trailer.next_seq);
+    Ok(Some(Claim { events: last.trailer.next_seq, durable_events, durable: (walk.id(), durable) }))
+}
+
 fn indexed(source: &mut dyn Source, limits: Limits) -> Result<Probe, ReadError> {
     let (walk, first) = Walk::start(source)?;
     let mut decoder = Decoder::new(limits);

@@ -1,6 +1,7 @@
 //! Reading a log from its head: one trait for three encodings.
 
 use super::Encoding;
+use super::arena::Arena;
 use super::fault::{Fault, ReadError};
 use super::framed::FramedReader;
 use super::indexed::IndexedReader;
@@ -71,6 +72,21 @@ pub trait BlockReader: Send + std::fmt::Debug {
     /// What reading gives.
     fn skip(&mut self, source: &mut dyn Source) -> Result<Option<Skipped>, ReadError>;
 
+    /// Leaves the checksums of contents alone where a checksum of the stored bytes was compared a moment before, over the very
+    /// memory that is decompressed: a second look at the same bytes, for those who do not doubt their writer.
+    fn trust_bodies(&mut self) {}
+
+    /// Keeps the contents of all blocks from the next one on, one behind the other in `arena`, which is empty: each block's
+    /// `content_start` counts in it. Asked before the first block; for a reader that does not decompress it means nothing.
+    #[doc(hidden)]
+    fn keep_in(&mut self, _arena: Kept) {}
+
+    /// The contents that were kept.
+    #[doc(hidden)]
+    fn take_kept(&mut self) -> Option<Kept> {
+        None
+    }
+
     /// Number of the frame that `next` gave last, failed on, or stopped before; the header's is 0, and markers count.
     fn index(&self) -> u64;
 
@@ -80,6 +96,11 @@ pub trait BlockReader: Send + std::fmt::Debug {
     /// A writer that goes on behind the last block read. Bytes below `durable` are known to be synced.
     fn writer(&self, durable: u64, level: i32) -> Box<dyn BlockWriter>;
 }
+
+/// The contents of all blocks that a reader gave.
+#[doc(hidden)]
+#[derive(Debug, Default)]
+pub struct Kept(pub(crate) Arena);
 
 /// A reader for `encoding`, at the head of the file.
 #[must_use]

@@ -19,6 +19,12 @@ pub trait Source {
     /// [`Fault::Truncated`] where fewer bytes are there, [`Fault::Shrunk`] where a file lost bytes since reading began.
     fn get(&mut self, offset: u64, len: usize) -> Result<&[u8], ReadError>;
 
+    /// The `len` bytes from `offset`, if the last call of [`Source::get`] put them into memory that is nobody else's: what was
+    /// found out about them then holds for them now, and the caller may write into them until the next call.
+    fn held_mut(&mut self, _offset: u64, _len: usize) -> Option<&mut [u8]> {
+        None
+    }
+
     /// Says that bytes from `offset` on will be asked for again: a walk hops over a record before it reads it.
     fn hold(&mut self, _offset: u64) {}
 
@@ -59,7 +65,7 @@ pub struct FileSource<'f> {
     /// The first bytes of the file, where somebody has read them before.
     head: &'f [u8],
     /// Room; the first `filled` bytes of it were read from `start` on.
-    buffer: Vec<u8>,
+    buffer: Buffer<'f>,
     start: u64,
     filled: usize,
     /// From here on bytes will be asked for again.
@@ -67,6 +73,45 @@ pub struct FileSource<'f> {
     /// What the next read asks for at least, and at most if it is not told otherwise.
     ahead: usize,
     ahead_max: usize,
+}
+
+/// Memory that is read into.
+#[derive(Debug)]
+enum Buffer<'f> {
+    Own(Vec<u8>),
+    /// The caller's, as long as it suffices.
+    Lent(&'f mut [u8]),
+}
+
+impl Buffer<'_> {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Own(bytes) => bytes,
+            Self::Lent(bytes) => bytes,
+        }
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        match self {
+            Self::Own(bytes) => bytes,
+            Self::Lent(bytes) => bytes,
+        }
+    }
+
+    /// Makes sure of `len` bytes in all. What is there stays.
+    fn grow_to(&mut self, len: usize) {
+        if self.bytes().len() < len {
+            match self {
+                Self::Own(bytes) => bytes.resize(len, 0),
+                Self::Lent(bytes) => {
+                    let mut own = Vec::with_capacity(len);
+                    own.extend_from_slice(bytes);
+                    own.resize(len, 0);
+                    *self = Self::Own(own);
+                }
+            }
+        }
+    }
 }
 
 /// Bytes that a read somewhere asks for: a trailer and, mostly, the body before or behind it.
@@ -88,7 +133,7 @@ impl<'f> FileSource<'f> {
             len,
             map: None,
             head: &[],
-            buffer: Vec::new(),
+            buffer: Buffer::Own(Vec::new()),
             start: 0,
             filled: 0,
             held: u64::MAX,
@@ -102,6 +147,12 @@ impl<'f> FileSource<'f> {
     pub fn with_head(self, head: &'f [u8]) -> Self {
         let fits = head.len() as u64 <= self.len;
         Self { head: if fits { head } else { &[] }, ..self }
+    }
+
+    /// Reads into `buffer`, as long as that suffices: for a caller who has memory that was touched before.
+    #[must_use]
+    pub(crate) fn with_buffer(self, buffer: &'f mut [u8]) -> Self {
+        Self { buffer: Buffer::Lent(buffer), start: 0, filled: 0, ..self }
     }
 
     /// Maps the first `below` bytes. They must be committed and synced: nobody writes there again.
@@ -137,16 +188,17 @@ impl<'f> FileSource<'f> {
         self.ahead = if is_near { self.ahead.saturating_mul(4) } else { AHEAD_MIN }.min(self.ahead_max);
         let keep = if is_near { self.read_end().saturating_sub(from) } else { 0 };
         let keep = usize::try_from(keep).map_or(0, |keep| keep.min(self.filled));
-        self.buffer.copy_within(self.filled.saturating_sub(keep)..self.filled, 0);
+        let filled = self.filled;
+        self.buffer.bytes_mut().copy_within(filled.saturating_sub(keep)..filled, 0);
         self.start = from;
         self.filled = keep;
         let want = end.max(offset.saturating_add(self.ahead as u64)).min(self.len).saturating_sub(from);
         let want = usize::try_from(want).map_err(|_| too_large)?;
-        if self.buffer.len() < want {
-            self.buffer.resize(want, 0);
-        }
-        while let Some(rest) = self.buffer.get_mut(self.filled..want).filter(|rest| !rest.is_empty()) {
+        self.buffer.grow_to(want);
+        loop {
             let at = self.start.saturating_add(self.filled as u64);
+            let rest = self.buffer.bytes_mut().get_mut(self.filled..want);
+            let Some(rest) = rest.filter(|rest| !rest.is_empty()) else { break };
             let got = self.file.read_at(at, rest)?;
             if got == 0 {
                 return Err(ReadError::bad(at, Fault::Shrunk));
@@ -173,12 +225,23 @@ impl Source for FileSource<'_> {
         let (bytes, start) = match &self.map {
             _ if in_head => (self.head, 0),
             Some(map) if in_map => (map.bytes(), 0),
-            _ => (self.buffer.get(..self.filled).unwrap_or_default(), self.start),
+            _ => (self.buffer.bytes().get(..self.filled).unwrap_or_default(), self.start),
         };
         usize::try_from(offset.saturating_sub(start))
             .ok()
             .and_then(|from| bytes.get(from..from.checked_add(len)?))
             .ok_or(ReadError::bad(offset, Fault::Truncated))
+    }
+
+    fn held_mut(&mut self, offset: u64, len: usize) -> Option<&mut [u8]> {
+        let end = offset.checked_add(len as u64)?;
+        let mapped = self.map.as_ref().map_or(0, |map| map.bytes().len());
+        // What the head or the map serves was not asked of the buffer.
+        if end <= self.head.len().max(mapped) as u64 {
+            return None;
+        }
+        let start = usize::try_from(offset.checked_sub(self.start)?).ok()?;
+        self.buffer.bytes_mut().get_mut(..self.filled)?.get_mut(start..start.checked_add(len)?)
     }
 
     fn hold(&mut self, offset: u64) {
@@ -254,7 +317,7 @@ mod tests {
         for at in (0..4 << 20).step_by(60_000).take(60) {
             source.get(at, 3).unwrap();
         }
-        assert!(source.buffer.capacity() <= 5 * (64 << 10), "{}", source.buffer.capacity());
+        assert!(source.buffer.bytes().len() <= 5 * (64 << 10), "{}", source.buffer.bytes().len());
         assert_eq!(source.get(0, 8).unwrap(), &bytes[..8]);
         assert!(reads(&disk).1 < 5 << 20);
     }
@@ -286,16 +349,22 @@ mod tests {
         #[test]
         fn any_order_of_reads_gives_the_bytes_of_the_file(
             ahead in prop_oneof![Just(0_usize), Just(100), Just(4096), Just(20_000)],
+            lent in prop_oneof![Just(0_usize), Just(5000), Just(30_000)],
             steps in proptest::collection::vec((0_usize..60_000, 0_usize..9_000, any::<bool>()), 1..60),
         ) {
             let (_disk, bytes, file) = file(60_000);
-            let mut source = FileSource::new(&*file, 60_000, ahead);
+            let mut lent = vec![0; lent];
+            let mut source = FileSource::new(&*file, 60_000, ahead).with_buffer(&mut lent);
             for (offset, len, hold) in steps {
                 if hold {
                     source.hold(offset as u64);
                 }
                 match source.get(offset as u64, len) {
-                    Ok(got) => prop_assert_eq!(got, &bytes[offset..offset + len]),
+                    Ok(got) => {
+                        prop_assert_eq!(got, &bytes[offset..offset + len]);
+                        let held = source.held_mut(offset as u64, len);
+                        prop_assert_eq!(held.as_deref(), Some(&bytes[offset..offset + len]));
+                    }
                     Err(_) => prop_assert!(offset + len > bytes.len()),
                 }
             }

@@ -4,8 +4,9 @@
 
 use parking_lot::Mutex;
 use zstd_safe::zstd_sys::ZSTD_ErrorCode;
-use zstd_safe::{CCtx, CParameter, DCtx, DParameter, InBuffer, OutBuffer, ResetDirective};
+use zstd_safe::{CCtx, CParameter, DCtx, DParameter, InBuffer, OutBuffer, ResetDirective, WriteBuf};
 
+use super::arena::{Arena, Room};
 use super::fault::Fault;
 use super::frame::Frame;
 use super::tail::holds_zero_sector;
@@ -46,12 +47,20 @@ impl<T> Spares<T> {
     }
 }
 
-/// Decompresses frames one after the other into one buffer.
+/// Decompresses frames one after the other into one buffer, or one behind the other where contents are kept.
 pub(crate) struct Decoder {
     /// Present until the decoder is dropped.
     context: Option<DCtx<'static>>,
     content: Vec<u8>,
+    kept: Option<Kept>,
     limits: Limits,
+}
+
+/// Contents that stay.
+struct Kept {
+    arena: Arena,
+    /// Where the last one begins.
+    last: usize,
 }
 
 impl Drop for Decoder {
@@ -76,7 +85,7 @@ impl Decoder {
         let window_log = limits.window_bytes_max.max(1 << 10).ilog2().min(31);
         let set = context.set_parameter(DParameter::WindowLogMax(window_log));
         debug_assert!(set.is_ok(), "zstd accepts window logs 10 to 31");
-        Self { context: Some(context), content, limits }
+        Self { context: Some(context), content, kept: None, limits }
     }
 
     /// Returns the content of one frame, checked against its checksum and its stated size.
@@ -95,6 +104,104 @@ impl Decoder {
     /// # Errors
     /// As [`Decoder::decode`].
     pub(crate) fn decode_up_to(&mut self, frame: &Frame, stored: &[u8], limit: u64) -> Result<&[u8], Fault> {
+        self.admit(frame, limit)?;
+        match frame.content_size {
+            Some(size) if self.is_trusted(size, stored.len() as u64) => self.decode_at_once(size, stored),
+            stated => {
+                self.decode_in_steps(stated, stored, limit)?;
+                if let Some(kept) = &mut self.kept {
+                    kept.last = kept.arena.len();
+                    let had = self.content.len();
+                    kept.arena.extend(&self.content).ok_or_else(|| no_memory(had as u64, kept.last))?;
+                }
+                Ok(self.content())
+            }
+        }
+    }
+
+    /// As [`Decoder::decode_up_to`], for a frame whose stored bytes a checksum has just proved: that of its content is not
+    /// computed. `stored` is the same afterwards.
+    ///
+    /// # Errors
+    /// As [`Decoder::decode`], without [`Fault::FrameChecksum`].
+    pub(crate) fn decode_proved(
+        &mut self,
+        frame: &Frame,
+        stored: &mut [u8],
+        limit: u64,
+    ) -> Result<&[u8], Fault> {
+        if !frame.has_checksum {
+            return self.decode_up_to(frame, stored, limit);
+        }
+        without_checksum(stored, |stored| self.decode_up_to(frame, stored, limit).map(drop))?;
+        Ok(self.content())
+    }
+
+    /// Decompresses one frame that states its content's size into `content`, which has room for it.
+    ///
+    /// # Errors
+    /// As [`Decoder::decode`].
+    pub(crate) fn decode_to<C: WriteBuf + ?Sized>(
+        &mut self,
+        frame: &Frame,
+        stored: &[u8],
+        content: &mut C,
+    ) -> Result<(), Fault> {
+        self.admit(frame, self.limits.frame_content_bytes_max)?;
+        let context = self.context.as_mut().expect(UNTIL_DROPPED);
+        let got = context.decompress(content, stored).map_err(fault_of)? as u64;
+        match frame.content_size {
+            Some(stated) if stated != got => Err(Fault::ContentSize { stated, got }),
+            _ => Ok(()),
+        }
+    }
+
+    /// [`Decoder::decode_to`] as [`Decoder::decode_proved`] decodes.
+    ///
+    /// # Errors
+    /// As [`Decoder::decode_proved`].
+    pub(crate) fn decode_proved_to<C: WriteBuf + ?Sized>(
+        &mut self,
+        frame: &Frame,
+        stored: &mut [u8],
+        content: &mut C,
+    ) -> Result<(), Fault> {
+        match frame.has_checksum {
+            true => without_checksum(stored, |stored| self.decode_to(frame, stored, content)),
+            false => self.decode_to(frame, stored, content),
+        }
+    }
+
+    /// What the last successful [`Decoder::decode`] returned.
+    pub(crate) fn content(&self) -> &[u8] {
+        match &self.kept {
+            Some(kept) => kept.arena.bytes().get(kept.last..).unwrap_or_default(),
+            None => &self.content,
+        }
+    }
+
+    /// Keeps from now on what is decoded, one content behind the other in `arena`, which is empty. With `last_too`, the content
+    /// that was decoded last is the first there.
+    pub(crate) fn keep_in(&mut self, arena: Arena, last_too: bool) {
+        let mut kept = Kept { arena, last: 0 };
+        if last_too && kept.arena.extend(&self.content).is_none() {
+            kept.arena = Arena::default();
+        }
+        self.kept = Some(kept);
+    }
+
+    /// What was kept.
+    pub(crate) fn take_kept(&mut self) -> Option<Arena> {
+        self.kept.take().map(|kept| kept.arena)
+    }
+
+    /// The bounds that hold for every frame.
+    pub(crate) fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// Checks what a frame's header asks for, before anything is done for it.
+    fn admit(&self, frame: &Frame, limit: u64) -> Result<(), Fault> {
         if frame.window_bytes > self.limits.window_bytes_max
             && frame.content_size.is_none_or(|size| size > limit)
         {
@@ -111,23 +218,11 @@ impl Decoder {
         {
             return Err(Fault::ContentLimit { content, limit });
         }
-        match frame.content_size {
-            Some(size) if self.is_trusted(size, stored.len() as u64) => self.decode_at_once(size, stored),
-            stated => self.decode_in_steps(stated, stored, limit),
-        }
+        Ok(())
     }
 
-    /// What the last successful [`Decoder::decode`] returned.
-    pub(crate) fn content(&self) -> &[u8] {
-        &self.content
-    }
-
-    /// The bounds that hold for every frame.
-    pub(crate) fn limits(&self) -> Limits {
-        self.limits
-    }
-
-    fn is_trusted(&self, size: u64, stored: u64) -> bool {
+    /// Whether a frame of `stored` bytes may claim `size` bytes of content and be given memory for them at once.
+    pub(crate) fn is_trusted(&self, size: u64, stored: u64) -> bool {
         const TRUSTED_BYTES: u64 = 1 << 20;
         size <= TRUSTED_BYTES || size <= stored.saturating_mul(self.limits.frame_trusted_ratio)
     }
@@ -135,12 +230,27 @@ impl Decoder {
     fn decode_at_once(&mut self, size: u64, stored: &[u8]) -> Result<&[u8], Fault> {
         let too_large = Fault::ContentLimit { content: size, limit: usize::MAX as u64 };
         let size_in_memory = usize::try_from(size).map_err(|_| too_large)?;
-        self.content.clear();
-        grow(&mut self.content, size_in_memory)?;
-        match self.context.as_mut().expect(UNTIL_DROPPED).decompress(&mut self.content, stored) {
-            Ok(got) if got as u64 == size => Ok(&self.content),
-            Ok(got) => Err(Fault::ContentSize { stated: size, got: got as u64 }),
-            Err(code) => Err(fault_of(code)),
+        let context = self.context.as_mut().expect(UNTIL_DROPPED);
+        let got = if let Some(Kept { arena, last }) = &mut self.kept {
+            *last = arena.len();
+            let had = *last;
+            match arena.room(size_in_memory).ok_or_else(|| no_memory(size, had))? {
+                Room::Bytes(room) => {
+                    let got = context.decompress(room, stored).map_err(fault_of)?;
+                    arena.grown(got);
+                    got
+                }
+                Room::Spare(heap) => decompress_behind(context, heap, stored)?,
+            }
+        } else {
+            self.content.clear();
+            grow(&mut self.content, size_in_memory)?;
+            context.decompress(&mut self.content, stored).map_err(fault_of)?
+        };
+        if got as u64 == size {
+            Ok(self.content())
+        } else {
+            Err(Fault::ContentSize { stated: size, got: got as u64 })
         }
     }
 
@@ -182,6 +292,36 @@ impl Decoder {
             _ => Ok(&self.content),
         }
     }
+}
+
+/// Runs `decode` on what is, to libzstd, the same frame without a checksum: the flag is off, and the last four bytes are left
+/// away. `stored` is the same afterwards.
+fn without_checksum<T>(stored: &mut [u8], decode: impl FnOnce(&[u8]) -> T) -> T {
+    /// Place and bit of the flag in a frame header (RFC 8878, 3.1.1.1.1).
+    const DESCRIPTOR: usize = 4;
+    const CHECKSUM_FLAG: u8 = 0b100;
+    let flip = |stored: &mut [u8]| {
+        if let Some(descriptor) = stored.get_mut(DESCRIPTOR) {
+            *descriptor ^= CHECKSUM_FLAG;
+        }
+    };
+    flip(stored);
+    let outcome = decode(stored.get(..stored.len().saturating_sub(4)).unwrap_or_default());
+    flip(stored);
+    outcome
+}
+
+/// Decompresses the one frame that `stored` is behind what `heap` holds, which has room for its content; the content's length.
+fn decompress_behind(context: &mut DCtx<'static>, heap: &mut Vec<u8>, stored: &[u8]) -> Result<usize, Fault> {
+    let start = heap.len();
+    let reset = context.reset(ResetDirective::SessionOnly);
+    debug_assert!(reset.is_ok(), "a session can always be reset");
+    let mut input = InBuffer::around(stored);
+    let mut output = OutBuffer::around_pos(heap, start);
+    // A whole frame and room for all of it: libzstd then decodes in one pass, as it does without streaming.
+    let hint = context.decompress_stream(&mut output, &mut input).map_err(fault_of)?;
+    let end = output.pos();
+    if hint == 0 && input.pos == stored.len() { Ok(end.saturating_sub(start)) } else { Err(Fault::FrameData) }
 }
 
 /// What a frame that is cut short still gives, as far as the decoder goes; nothing of it is proved by a checksum.
@@ -385,6 +525,28 @@ mod tests {
             bad[bit / 8] ^= 1 << (bit % 8);
             let result = Decoder::new(Limits::DEFAULT).decode(&frame, &bad).map(<[u8]>::to_vec);
             assert!(result.is_err(), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn a_proved_frame_is_decoded_without_its_checksum_and_left_as_it_was() {
+        for (len, has_size) in [(27, true), (100_000, true), (3_000_000, true), (100_000, false)] {
+            let content: Vec<u8> = (0..len).map(|i: u32| (i % 251) as u8).collect();
+            let mut stored = Vec::with_capacity(4 << 20);
+            let mut context = CCtx::create();
+            context.set_parameter(CParameter::ContentSizeFlag(has_size)).unwrap();
+            context.set_parameter(CParameter::ChecksumFlag(true)).unwrap();
+            context.compress2(&mut stored, &content).unwrap();
+            let frame = frame::walk(&mut &stored[..], 0).unwrap();
+            *stored.last_mut().unwrap() ^= 1;
+            let before = stored.clone();
+            let mut decoder = Decoder::new(Limits::DEFAULT);
+            assert_eq!(decoder.decode(&frame, &stored), Err(Fault::FrameChecksum));
+            assert_eq!(decoder.decode_proved(&frame, &mut stored, 4 << 20).unwrap(), content);
+            assert_eq!(stored, before);
+            stored[6] = 0xff;
+            let cut = decoder.decode_proved(&frame, &mut stored, 10).map(<[u8]>::len);
+            assert!(cut.is_err(), "{cut:?}");
         }
     }
 

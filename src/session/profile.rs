@@ -3,6 +3,7 @@
 //! Spec: `format-spec/06-migration.md`, "Surface" and "Frozen generations".
 
 use super::kind::Kind;
+use crate::row::{Event, PhysicalRow};
 use crate::units::Generation;
 
 /// The rules of one generation that session logic depends on. Everything here that a generation decides is taken from it.
@@ -107,6 +108,21 @@ impl Profile {
     #[must_use]
     pub fn kind(&self, name: &str) -> Option<Kind> {
         Kind::from_name(name).filter(|kind| self.knows(*kind))
+    }
+
+    /// The event of `row` that a reader has to understand and the generation does not know, if there is one: of a type that it
+    /// did not release, and not marked as ignorable. Packed rows are of known types by definition.
+    ///
+    /// Says what the generation's inventory says, and needs no inventory: the first read of a process would wait for it.
+    #[must_use]
+    pub fn unknown_event<'r>(&self, row: &PhysicalRow<'r>) -> Option<Event<'r>> {
+        let PhysicalRow::Event(event) = row else { return None };
+        let name = event.event_type();
+        let known = match name.as_plain() {
+            Some(name) => self.kind(name),
+            None => self.kind(&name.to_string_lossy()),
+        };
+        (known.is_none() && !event.is_ignorable()).then_some(*event)
     }
 
     /// Whether events of type `kind` take part in the surface.

@@ -1,16 +1,44 @@
 //! Events in memory: one block of text, and where each event stands in it.
 
-use crate::container::{Batch, RowMark};
+use std::fmt;
+
+use crate::container::{Arena, Batch, RowMark};
 use crate::limits::Limits;
 use crate::row::{Check, Event, PhysicalRow, RowFault, one_line};
 use crate::units::{Seq, UnixMs};
 
-/// A run of events, all alive together: their rows in one allocation.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// A run of events, all alive together: their rows in one block of memory.
+///
+/// Rows of a compressed log stay where they were decompressed to. That block may be larger than what they take, by the rest
+/// of the first and last segment, and by up to 2 MiB where the system gives huge pages: a host that keeps small reads for
+/// long calls [`Events::shrink_to_fit`].
+#[derive(Default)]
 pub struct Events {
-    text: Vec<u8>,
+    text: Arena,
+    /// Where the first row begins in `text`; rows follow each other.
+    start: usize,
     /// Exclusive end of each event's row in `text`, newline included.
     ends: Vec<usize>,
+}
+
+impl Clone for Events {
+    fn clone(&self) -> Self {
+        self.slice(0, self.len())
+    }
+}
+
+impl PartialEq for Events {
+    fn eq(&self, other: &Self) -> bool {
+        self.len() == other.len() && self.as_bytes() == other.as_bytes()
+    }
+}
+
+impl Eq for Events {}
+
+impl fmt::Debug for Events {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.rows().map(String::from_utf8_lossy)).finish()
+    }
 }
 
 impl Events {
@@ -48,20 +76,25 @@ impl Events {
     /// The rows, each with its newline.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
-        &self.text
+        self.text.bytes().get(self.start..self.end()).unwrap_or_default()
     }
 
     /// The row of the event at `index`, without its newline.
     #[must_use]
     pub fn row(&self, index: usize) -> Option<&[u8]> {
         let end = *self.ends.get(index)?;
-        let start = index.checked_sub(1).map_or(Some(0), |before| self.ends.get(before).copied())?;
-        self.text.get(start..end.checked_sub(1)?)
+        let start = index.checked_sub(1).map_or(Some(self.start), |before| self.ends.get(before).copied())?;
+        self.text.bytes().get(start..end.checked_sub(1)?)
     }
 
     /// The rows without their newlines, in order.
     pub fn rows(&self) -> impl ExactSizeIterator<Item = &[u8]> + '_ {
-        (0..self.len()).map(|index| self.row(index).unwrap_or_default())
+        let (text, mut start) = (self.text.bytes(), self.start);
+        self.ends.iter().map(move |&end| {
+            let row = text.get(start..end.saturating_sub(1)).unwrap_or_default();
+            start = end;
+            row
+        })
     }
 
     /// The events, in order.
@@ -71,6 +104,21 @@ impl Events {
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Event<'_>> + '_ {
         self.rows()
             .map(|row| Event::read(row, Check::Envelope, &Limits::DEFAULT).expect("it was read as an event"))
+    }
+
+    /// Moves the rows to memory of their own, which is as large as they are. Copies them if they are not there already.
+    pub fn shrink_to_fit(&mut self) {
+        *self = self.slice(0, self.len());
+    }
+
+    /// No events, and room for rows of about `bytes` bytes.
+    pub(crate) fn with_room(bytes: usize) -> Self {
+        Self { text: Arena::with_room(bytes), ..Self::default() }
+    }
+
+    /// The events whose rows stand in `text` as they are stored, the first from `start` on, and end at `ends`.
+    pub(crate) fn in_place(text: Arena, start: usize, ends: Vec<usize>) -> Self {
+        Self { text, start, ends }
     }
 
     /// Adds the events of a stored row that lie in `[from, to)`; packed rows are expanded.
@@ -84,8 +132,9 @@ impl Events {
             PhysicalRow::Packed(packed) => {
                 for member in packed.members() {
                     if (from..to).contains(&member.seq.get()) {
-                        packed.write_member(&member, &mut self.text);
-                        self.end_row();
+                        let mut line = Vec::new();
+                        packed.write_member(&member, &mut line);
+                        self.push_line(&line);
                     }
                 }
             }
@@ -94,38 +143,40 @@ impl Events {
 
     /// Adds a row that was read as an event.
     pub(crate) fn push_line(&mut self, line: &[u8]) {
-        self.text.extend_from_slice(line);
-        self.end_row();
+        self.text.push_line(line);
+        self.ends.push(self.text.len());
     }
 
     /// Adds the events of another run behind these.
     pub(crate) fn extend(&mut self, other: &Self) {
         let start = self.text.len();
-        self.text.extend_from_slice(&other.text);
-        self.ends.extend(other.ends.iter().map(|end| end.saturating_add(start)));
+        self.text.push(other.text.bytes().get(other.start..).unwrap_or_default());
+        self.ends.extend(other.ends.iter().map(|end| end.saturating_sub(other.start).saturating_add(start)));
     }
 
     /// Keeps the first `len` events.
     pub(crate) fn truncate(&mut self, len: usize) {
         if len < self.len() {
             self.ends.truncate(len);
-            self.text.truncate(self.ends.last().copied().unwrap_or(0));
+            self.text.truncate(self.end());
         }
     }
 
-    /// The events in `[from, to)`, counted from the first one here.
+    /// The events in `[from, to)`, counted from the first one here, in memory of their own.
     pub(crate) fn slice(&self, from: usize, to: usize) -> Self {
-        let to = to.min(self.len());
-        let start =
-            from.checked_sub(1).map_or(0, |before| self.ends.get(before).copied().unwrap_or(self.text.len()));
-        let ends = self.ends.get(from..to).unwrap_or_default();
-        let text = ends.last().and_then(|&end| self.text.get(start..end)).unwrap_or_default();
-        Self { text: text.to_vec(), ends: ends.iter().map(|end| end.saturating_sub(start)).collect() }
+        let start = from.checked_sub(1).map_or(Some(self.start), |before| self.ends.get(before).copied());
+        let (start, ends) = match (start, self.ends.get(from..to.min(self.len()))) {
+            (Some(start), Some(ends)) => (start, ends),
+            _ => return Self::default(),
+        };
+        let end = ends.last().copied().unwrap_or(start);
+        let text = Arena::of(self.text.bytes().get(start..end).unwrap_or_default());
+        Self { text, start: 0, ends: ends.iter().map(|end| end.saturating_sub(start)).collect() }
     }
 
-    fn end_row(&mut self) {
-        self.text.push(b'\n');
-        self.ends.push(self.text.len());
+    /// End of the last row.
+    fn end(&self) -> usize {
+        self.ends.last().copied().unwrap_or(self.start)
     }
 }
 

@@ -2,19 +2,19 @@
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::cancel::Cancel;
 use super::history::{Page, PageRequest, page_of_log};
 use super::layout::parse_log_name;
 use super::snapshot::header_error;
-use crate::container::disk::{Access, Disk, DiskFile, Stamp};
+use crate::container::disk::{Access, Disk, DiskFile, Map, Stamp};
 use crate::container::{
-    Detected, Encoding, FileSource, LogId, Skim, detect, durable_hint, head, header_line, skim,
+    Detected, Encoding, FileSource, LogId, ReadError, Skim, detect, durable_hint, head, header_line, skim,
 };
 use crate::error::{Error, Result};
 use crate::limits::Limits;
-use crate::row::Header;
+use crate::row::{Header, HeaderFault};
 use crate::units::Generation;
 
 /// How a reader gets at the bytes of a log.
@@ -42,6 +42,23 @@ pub struct LogFile {
     mode: ReadMode,
     /// The file's first bytes: most header frames, and what every look at a log begins with.
     head: Vec<u8>,
+    /// The header, once somebody has asked for it.
+    first: OnceLock<FirstLine>,
+}
+
+/// The header line of a log, and what it says.
+#[derive(Debug)]
+pub(crate) struct FirstLine {
+    /// The line, its newline included.
+    stored: Vec<u8>,
+    pub(crate) header: Result<Header, HeaderFault>,
+}
+
+impl FirstLine {
+    /// The line without its newline.
+    pub(crate) fn line(&self) -> &[u8] {
+        self.stored.strip_suffix(b"\n").unwrap_or(&self.stored)
+    }
 }
 
 /// Bytes of a log's start that are read when it is opened, and of its end at least at each look there.
@@ -70,7 +87,8 @@ impl LogFile {
             (_, None) => Encoding::Plain,
         };
         let path = path.to_path_buf();
-        Ok(Self { disk: Arc::clone(disk), path, file, stamp, encoding, named, detected, limits, mode, head })
+        let (disk, first) = (Arc::clone(disk), OnceLock::new());
+        Ok(Self { disk, path, file, stamp, encoding, named, detected, limits, mode, head, first })
     }
 
     /// Checks that the name, the bytes and the header's `generation` agree.
@@ -115,8 +133,10 @@ impl LogFile {
     /// # Errors
     /// As [`LogFile::header_line`], and what is wrong with the header.
     pub fn generation(&self) -> Result<Generation> {
-        let header = Header::parse(&self.header_line()?, &self.limits);
-        header.map(|header| header.generation()).map_err(|fault| header_error(&self.path, fault))
+        match &self.first_line().map_err(|error| Error::read(&self.path, 0, error))?.header {
+            Ok(header) => Ok(header.generation()),
+            Err(fault) => Err(header_error(&self.path, *fault)),
+        }
     }
 
     /// The header line without its newline, of at most the size that the limits allow.
@@ -124,10 +144,22 @@ impl LogFile {
     /// # Errors
     /// [`Error::Io`]; [`Error::Corruption`] or [`Error::FormatUnsupported`] where there is none.
     pub fn header_line(&self) -> Result<Vec<u8>> {
-        let read = header_line(&mut self.probe_source(), self.encoding, self.limits);
-        let mut line = read.map_err(|error| Error::read(&self.path, 0, error))?;
-        line.truncate(line.strip_suffix(b"\n").map_or(line.len(), <[u8]>::len));
-        Ok(line)
+        let first = self.first_line().map_err(|error| Error::read(&self.path, 0, error))?;
+        Ok(first.line().to_vec())
+    }
+
+    /// The header, read once for as long as the log is open.
+    ///
+    /// # Errors
+    /// The fault of the first frame or line.
+    pub(crate) fn first_line(&self) -> Result<&FirstLine, ReadError> {
+        if let Some(first) = self.first.get() {
+            return Ok(first);
+        }
+        let stored = header_line(&mut self.probe_source(), self.encoding, self.limits)?;
+        let line = stored.strip_suffix(b"\n").unwrap_or(&stored);
+        let header = Header::parse(line, &self.limits);
+        Ok(self.first.get_or_init(|| FirstLine { stored, header }))
     }
 
     /// One page of the log: see [`history`](super::history). For whoever has a file; a session's handle also sees to it that the
@@ -172,6 +204,14 @@ impl LogFile {
     /// Bytes for looks near `end`, as if the log ended there.
     pub(crate) fn source_to(&self, end: u64) -> FileSource<'_> {
         FileSource::new(&*self.file, end.min(self.stamp.size), NEAR).with_head(&self.head)
+    }
+
+    /// The whole file, mapped as it was long when it was opened; `None` where maps cannot be had.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub(crate) fn map(&self) -> Result<Option<Map>> {
+        self.file.map(self.stamp.size).map_err(Error::io(&self.path, "mapping"))
     }
 
     /// The stored bytes of `range`, in memory of their own.

@@ -43,6 +43,7 @@ mod snapshot;
 #[expect(clippy::module_inception, reason = "the store is one noun of the seam among several")]
 mod store;
 mod sync;
+mod view;
 
 pub use crate::session::Admission;
 pub use admit::{check_batch, check_new};
@@ -76,3 +77,4 @@ pub use scan::{FINDINGS_MAX, Finding, Item, Place, Report, ScanOptions, Verdict,
 pub use seam::{SessionHandle, SessionPersistence};
 pub use snapshot::{Revision, Snapshot, State};
 pub use store::{FileStore, StoreOptions};
+pub use view::{LogRow, LogView};

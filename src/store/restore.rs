@@ -8,9 +8,9 @@ use super::events::Events;
 use super::lines::{LineEnd, each_line};
 use super::log_file::LogFile;
 use crate::error::{Error, Result, Unsupported};
-use crate::format::inventory::Inventory;
 use crate::format::{Code, Refusal, Restore, Restored, TargetRow, Validation};
 use crate::row::{Check, Event, PhysicalRow, Recovery};
+use crate::session::Profile;
 
 /// Converts the log in memory and adds its events `[from, to)` to `events`. Nothing is published.
 ///
@@ -99,7 +99,7 @@ pub fn restore(log: &LogFile, visit: &mut dyn FnMut(&TargetRow<'_>) -> ControlFl
 /// # Errors
 /// [`Error::FormatUnsupported`] with its type and seq.
 pub(crate) fn require_known(log: &LogFile, row: &PhysicalRow<'_>) -> Result<()> {
-    let Some(event) = Inventory::v2().unknown_event(row) else { return Ok(()) };
+    let Some(event) = Profile::current().unknown_event(row) else { return Ok(()) };
     let event_type = super::layout::printable(&event.event_type().to_text());
     Err(Error::FormatUnsupported {
         path: log.path().to_path_buf(),

@@ -6,8 +6,8 @@ use std::ops::ControlFlow;
 
 use super::log_file::LogFile;
 use crate::container::{
-    Block, BlockReader, Encoding, Fault, FileSource, ReadError, Skipped, Tail, TailState, header_line,
-    reader, reader_at, reader_behind, resume,
+    Arena, Block, BlockReader, Claim, Encoding, Fault, FileSource, IndexedReader, Kept, Outlook, ReadError,
+    Skipped, Tail, TailState, indexed_at, read_ahead, reader, reader_at, reader_behind, resume,
 };
 use crate::error::{Damage, Error, Result, Unsupported};
 use crate::row::{
@@ -176,8 +176,21 @@ pub const FINDINGS_MAX: usize = 1000;
 /// # Errors
 /// [`Error::Io`], and whatever `visit` returns. Damage is no error here: see [`Report::verdict`] and [`Report::require`].
 pub fn scan(log: &LogFile, options: ScanOptions, visit: Visit<'_>) -> Result<Report> {
-    let (report, _) = scan_to_writer(log, options, visit)?;
-    Ok(report)
+    /// Shorter logs are read before another thread has found its place.
+    const LONG: u64 = 1 << 20;
+    let mut source = log.source()?;
+    let mut blocks = Blocks::of(log);
+    let mut scan = Scan::new(log, options);
+    if let Blocks::Indexed(reader) = &mut blocks
+        && !options.lenient
+        && log.stamp().size >= LONG
+    {
+        let outlook = Outlook { threads: usize::MAX, until: u64::MAX, room: None };
+        read_ahead(reader, outlook, |blocks| scan.run(&mut source, blocks, visit)).result?;
+    } else {
+        scan.run(&mut source, blocks.as_mut(), visit)?;
+    }
+    Ok(scan.finish(blocks.as_mut().tail()))
 }
 
 /// As [`scan`], but begins with the block that holds event `from`, found by the encoding's own means: O(log n) trailers in
@@ -198,23 +211,179 @@ pub(crate) fn scan_from_of(
     events: Option<u64>,
     visit: Visit<'_>,
 ) -> Result<Report> {
-    if from == 0 {
-        return scan(log, options, visit);
+    match scan_from_block(log, options, from, events, visit)? {
+        Some(report) => Ok(report),
+        None => scan(log, options, visit),
+    }
+}
+
+/// A part of a compressed log that is to be scanned, its text kept.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part {
+    /// The scan begins with the block that holds this event.
+    pub(crate) from: u64,
+    /// It ends behind the block that holds the event before this one; the visitor says where in it.
+    pub(crate) to: u64,
+    /// Events of the log, if they are known.
+    pub(crate) total: Option<u64>,
+    /// What its end was found to claim, if it was looked at.
+    pub(crate) claim: Option<Claim>,
+    /// Room for the text, in bytes.
+    pub(crate) room: usize,
+}
+
+/// What became of a scan that keeps the text.
+#[derive(Debug)]
+pub(crate) enum Keeping {
+    /// The text that was read: a row's [`Place::text_at`] is its place there.
+    Text(Arena, Box<Report>),
+    /// The room did not suffice. What was visited is void.
+    OutOfRoom,
+    /// The scan would begin before the block that holds [`Part::from`]. Nothing was visited.
+    FromTheHead,
+}
+
+/// Scans a part of a compressed log, and hands out the text that it read. The header is delivered only if that is part of it.
+///
+/// # Errors
+/// As [`scan`].
+pub(crate) fn scan_keeping(
+    log: &LogFile,
+    options: ScanOptions,
+    part: Part,
+    visit: Visit<'_>,
+) -> Result<Keeping> {
+    let mut arena = Arena::with_room(part.room);
+    if log.encoding() == Encoding::Indexed && !arena.spare().is_empty() {
+        return scan_into(arena, log, options, part, visit);
     }
     let mut source = log.source()?;
-    let Some((line, header)) = head_of(log, &mut source)? else { return scan(log, options, visit) };
-    let Some(mut blocks) = position(log, &mut source, header.generation(), from, events)? else {
-        return scan(log, options, visit);
+    let Some((mut blocks, mut scan)) = begin(log, options, part, &mut source)? else {
+        return Ok(Keeping::FromTheHead);
     };
-    let flow =
-        visit(Item::Header { line: line.strip_suffix(b"\n").unwrap_or(&line), header: Some(&header) })?;
-    let mut scan = Scan::in_the_middle(log, options, header);
+    let blocks = blocks.as_mut();
+    blocks.keep_in(Kept(arena));
+    scan.run(&mut source, blocks, visit)?;
+    let kept = blocks.take_kept().unwrap_or_default();
+    Ok(Keeping::Text(kept.0, Box::new(scan.finish(blocks.tail()))))
+}
+
+/// [`scan_keeping`] of an indexed log, with room that is there: what is read has its place in it too, and long parts are
+/// decompressed by several threads.
+fn scan_into(
+    mut arena: Arena,
+    log: &LogFile,
+    options: ScanOptions,
+    part: Part,
+    visit: Visit<'_>,
+) -> Result<Keeping> {
+    let spare = arena.spare();
+    let Some((text, input)) = spare.split_at_mut_checked(place_of_input(part.room, spare.len())) else {
+        return Ok(Keeping::OutOfRoom);
+    };
+    let mut source = log.source()?;
+    if let Some(input) = input.get_mut(..FileSource::READ_AHEAD) {
+        source = source.with_buffer(input);
+    }
+    let Some((Blocks::Indexed(mut reader), mut scan)) = begin(log, options, part, &mut source)? else {
+        return Ok(Keeping::FromTheHead);
+    };
+    let threads = threads_for(log, &reader, part.to, part.total);
+    let outlook = Outlook { threads, until: part.to, room: Some(text) };
+    let outcome = read_ahead(&mut reader, outlook, |blocks| scan.run(&mut source, blocks, visit));
+    if outcome.is_out_of_room {
+        return Ok(Keeping::OutOfRoom);
+    }
+    outcome.result?;
+    drop(source);
+    arena.grown(outcome.used);
+    Ok(Keeping::Text(arena, Box::new(scan.finish(reader.tail()))))
+}
+
+/// A reader that stands before the block with which a part begins, and the scan of it. `None` where that is not known.
+fn begin<'l>(
+    log: &'l LogFile,
+    options: ScanOptions,
+    part: Part,
+    source: &mut FileSource<'_>,
+) -> Result<Option<(Blocks, Scan<'l>)>> {
+    if part.from == 0 {
+        return Ok(Some((Blocks::of(log), Scan::new(log, options))));
+    }
+    let Some((_, header)) = head_of(log)? else { return Ok(None) };
+    let blocks = position(log, source, header.generation(), part.from, part.total, part.claim)?;
+    Ok(blocks.map(|blocks| (blocks, Scan::in_the_middle(log, options, header.clone()))))
+}
+
+/// Where in `spare` bytes of room the input lies behind the text, which may take `text` bytes of it.
+fn place_of_input(text: usize, spare: usize) -> usize {
+    let behind = spare.saturating_sub(FileSource::READ_AHEAD);
+    let first_page = Arena::HUGE_PAGE.saturating_sub(FileSource::READ_AHEAD);
+    if text <= first_page { behind.min(first_page) } else { behind }
+}
+
+/// How many other threads decompress segments up to event `to`, ahead of this one.
+fn threads_for(log: &LogFile, reader: &IndexedReader, to: u64, total: Option<u64>) -> usize {
+    /// Stored bytes that are worth a thread: milliseconds of work. Where the processors are busy, waiting for one that has to
+    /// wait for its turn costs as much.
+    const A_THREAD: u128 = 512 << 10;
+    let (first, start) = reader.place();
+    let left = log.stamp().size.saturating_sub(start);
+    let events = total.map_or(1, |total| total.saturating_sub(first)).max(1);
+    let wanted = to.saturating_sub(first).min(events);
+    let bytes = u128::from(left).saturating_mul(u128::from(wanted)).checked_div(u128::from(events));
+    // This thread takes its share.
+    let threads = bytes.unwrap_or(0).checked_div(A_THREAD).unwrap_or(0).saturating_sub(1);
+    usize::try_from(threads).unwrap_or(usize::MAX)
+}
+
+/// Scans from the block that holds event `from` on. `None` where a scan from the head is the way.
+fn scan_from_block(
+    log: &LogFile,
+    options: ScanOptions,
+    from: u64,
+    events: Option<u64>,
+    visit: Visit<'_>,
+) -> Result<Option<Report>> {
+    if from == 0 {
+        return Ok(None);
+    }
+    let Some((line, header)) = head_of(log)? else { return Ok(None) };
+    let mut source = log.source()?;
+    let Some(mut blocks) = position(log, &mut source, header.generation(), from, events, None)? else {
+        return Ok(None);
+    };
+    let flow = visit(Item::Header { line, header: Some(header) })?;
+    let mut scan = Scan::in_the_middle(log, options, header.clone());
     if flow.is_break() {
         scan.report.stopped = true;
-        return Ok(scan.finish(None));
+        return Ok(Some(scan.finish(None)));
     }
-    scan.run(&mut source, &mut *blocks, visit)?;
-    Ok(scan.finish(blocks.tail()))
+    scan.run(&mut source, blocks.as_mut(), visit)?;
+    Ok(Some(scan.finish(blocks.as_mut().tail())))
+}
+
+/// A reader of blocks, of which the indexed kind can be read ahead.
+enum Blocks {
+    Indexed(Box<IndexedReader>),
+    Other(Box<dyn BlockReader>),
+}
+
+impl Blocks {
+    /// At the head of a log.
+    fn of(log: &LogFile) -> Self {
+        match log.encoding() {
+            Encoding::Indexed => Self::Indexed(Box::new(IndexedReader::new(*log.limits()))),
+            encoding => Self::Other(reader(encoding, *log.limits())),
+        }
+    }
+
+    fn as_mut(&mut self) -> &mut dyn BlockReader {
+        match self {
+            Self::Indexed(blocks) => &mut **blocks,
+            Self::Other(blocks) => &mut **blocks,
+        }
+    }
 }
 
 /// As [`scan`], but begins with the block at file offset `start`, where an earlier scan of this file met a row: its
@@ -228,9 +397,9 @@ pub(crate) fn scan_behind(
     start: u64,
     visit: Visit<'_>,
 ) -> Result<Option<Report>> {
+    let Some((_, header)) = head_of(log)? else { return Ok(None) };
     let mut source = log.source()?;
-    let Some((_, header)) = head_of(log, &mut source)? else { return Ok(None) };
-    scan_stretch(log, &mut source, header, options, start, visit)
+    scan_stretch(log, &mut source, header.clone(), options, start, visit)
 }
 
 /// As [`scan_behind`], to the end of `source`, which holds the log or a beginning of it that ends with a block, and whatever of
@@ -266,27 +435,25 @@ pub(crate) fn scan_end_to_writer(
     log: &LogFile,
     visit: Visit<'_>,
 ) -> Result<Option<(Report, Box<dyn BlockReader>)>> {
+    let Some((_, header)) = head_of(log)? else { return Ok(None) };
     let mut source = log.probe_source();
-    let Some((_, header)) = head_of(log, &mut source)? else { return Ok(None) };
     let blocks = resume(&mut source, log.encoding(), *log.limits());
     let Some(mut blocks) = blocks.map_err(|error| Error::read(log.path(), 0, error))? else {
         return Ok(None);
     };
-    let mut scan = Scan::in_the_middle(log, ScanOptions::STRICT, header);
+    let mut scan = Scan::in_the_middle(log, ScanOptions::STRICT, header.clone());
     scan.run(&mut source, &mut *blocks, visit)?;
     let report = scan.finish(blocks.tail());
     Ok((report.rows > 0).then_some((report, blocks)))
 }
 
 /// The header and its line; `None` for what is none, which a scan from the head names.
-fn head_of(log: &LogFile, source: &mut FileSource<'_>) -> Result<Option<(Vec<u8>, Header)>> {
-    let line = match header_line(source, log.encoding(), *log.limits()) {
-        Ok(line) => line,
-        Err(error @ ReadError::Io(_)) => return Err(Error::read(log.path(), 0, error)),
-        Err(ReadError::Bad { .. }) => return Ok(None),
-    };
-    let header = Header::parse(line.strip_suffix(b"\n").unwrap_or(&line), log.limits());
-    Ok(header.ok().map(|header| (line, header)))
+fn head_of(log: &LogFile) -> Result<Option<(&[u8], &Header)>> {
+    match log.first_line() {
+        Ok(first) => Ok(first.header.as_ref().ok().map(|header| (first.line(), header))),
+        Err(error @ ReadError::Io(_)) => Err(Error::read(log.path(), 0, error)),
+        Err(ReadError::Bad { .. }) => Ok(None),
+    }
 }
 
 /// A reader that stands before event `from`; `None` where reading from the head is the way.
@@ -296,13 +463,20 @@ fn position(
     generation: Generation,
     from: u64,
     events: Option<u64>,
-) -> Result<Option<Box<dyn BlockReader>>> {
-    let mut seq_of = |line: &[u8]| {
-        let row = PhysicalRow::read(line, generation, Check::Envelope, log.limits());
-        row.ok().map(|row| row.first_seq().get())
+    claim: Option<Claim>,
+) -> Result<Option<Blocks>> {
+    let found = if log.encoding() == Encoding::Indexed {
+        indexed_at(source, *log.limits(), from, claim)
+            .map(|found| found.map(|reader| Blocks::Indexed(Box::new(reader))))
+    } else {
+        let mut seq_of = |line: &[u8]| {
+            let row = PhysicalRow::read(line, generation, Check::Envelope, log.limits());
+            row.ok().map(|row| row.first_seq().get())
+        };
+        reader_at(source, log.encoding(), *log.limits(), from, events, &mut seq_of)
+            .map(|found| found.map(Blocks::Other))
     };
-    reader_at(source, log.encoding(), *log.limits(), from, events, &mut seq_of)
-        .map_err(|error| Error::read(log.path(), 0, error))
+    found.map_err(|error| Error::read(log.path(), 0, error))
 }
 
 /// As [`scan`], and hands out the reader, whose writer goes on behind the last block.
@@ -404,6 +578,9 @@ impl<'l> Scan<'l> {
         blocks: &mut dyn BlockReader,
         visit: Visit<'_>,
     ) -> Result<()> {
+        if self.options.check == Check::Envelope {
+            blocks.trust_bodies();
+        }
         loop {
             let (at, fault) = match blocks.next(source) {
                 Ok(Some(block)) => match self.block(&block, visit)? {
@@ -742,6 +919,11 @@ fn decoder(log: &LogFile, generation: Generation, recovery: Recovery, check: Che
 }
 
 impl Report {
+    /// Whether a scan that went to the end found a sound log of `events` events.
+    pub(crate) fn is_sound_with(&self, events: u64) -> bool {
+        self.verdict == Verdict::Sound && self.events == events
+    }
+
     /// Turns a verdict that nobody may build on into its error. A torn or unfinished end is none: it was not acknowledged.
     ///
     /// # Errors

@@ -11,7 +11,7 @@ use super::layout::joined;
 use super::log_file::{LogFile, ReadMode};
 use super::scan::{ScanOptions, Verdict, scan};
 use crate::container::disk::{Disk, Stamp};
-use crate::container::{Detected, Encoding, Last, ReadError, probe};
+use crate::container::{Detected, Encoding, Last, ReadError, claim, probe};
 use crate::error::{Damage, Error, Result, Unsupported};
 use crate::limits::Limits;
 use crate::row::{Check, Header, HeaderFault, PhysicalRow};
@@ -100,6 +100,15 @@ impl From<Verdict> for State {
             Verdict::Unsupported => Self::Unsupported,
         }
     }
+}
+
+/// How much of a log's end is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Depth {
+    /// Its last row, which says how many events there are.
+    Rows,
+    /// The trailer that seals it, if there is one: whoever reads on looks at the rest anyway.
+    Seals,
 }
 
 /// An opaque token that changes whenever a log does. Comparable for one session in one root.
@@ -264,9 +273,13 @@ impl Snapshot {
     /// # Errors
     /// [`Error::Io`]. Whatever is wrong with the log is told by [`Snapshot::state`] and [`Snapshot::error`].
     pub fn of_log(disk: &Arc<dyn Disk>, path: &Path, limits: Limits) -> Result<Self> {
+        Self::of_log_to(disk, path, limits, Depth::Rows)
+    }
+
+    fn of_log_to(disk: &Arc<dyn Disk>, path: &Path, limits: Limits, depth: Depth) -> Result<Self> {
         let mut retries = READ_RETRIES;
         loop {
-            let snapshot = Self::of_log_now(disk, path, limits)?;
+            let snapshot = Self::of_log_now(disk, path, limits, depth)?;
             if retries == 0 || !snapshot.error.as_deref().is_some_and(Error::is_shrunk) {
                 return Ok(snapshot);
             }
@@ -274,7 +287,7 @@ impl Snapshot {
         }
     }
 
-    fn of_log_now(disk: &Arc<dyn Disk>, path: &Path, limits: Limits) -> Result<Self> {
+    fn of_log_now(disk: &Arc<dyn Disk>, path: &Path, limits: Limits, depth: Depth) -> Result<Self> {
         // The clock first: whatever changes behind this moment has a later stamp.
         let now_ns = disk.now_ns();
         // Two page reads cost less than setting a map up.
@@ -285,7 +298,7 @@ impl Snapshot {
         snapshot.revision = Some(Revision::of(log.stamp()));
         snapshot.encoding = Some(log.encoding());
         snapshot.generation = log.named().map(|(generation, _)| generation);
-        match snapshot.look(&log) {
+        match snapshot.look(&log, depth) {
             Ok(()) => {}
             Err(error @ Error::Io { .. }) => return Err(error),
             Err(error) => {
@@ -306,11 +319,24 @@ impl Snapshot {
     /// # Errors
     /// [`Error::Io`].
     pub fn of_folder(disk: &Arc<dyn Disk>, folder: &Folder, limits: Limits) -> Result<Self> {
+        Self::of_folder_to(disk, folder, limits, Depth::Rows)
+    }
+
+    /// As [`Snapshot::of_folder`], for whoever goes on to read: an indexed log that ends in a trailer which seals it is taken for
+    /// what that says, and its last time stays unknown. Damage before the trailer is for the read to find.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub(super) fn of_folder_to_read(disk: &Arc<dyn Disk>, folder: &Folder, limits: Limits) -> Result<Self> {
+        Self::of_folder_to(disk, folder, limits, Depth::Seals)
+    }
+
+    fn of_folder_to(disk: &Arc<dyn Disk>, folder: &Folder, limits: Limits, depth: Depth) -> Result<Self> {
         let project =
             folder.path.parent().and_then(Path::file_name).map(|name| name.to_string_lossy().into());
         let mut snapshot = match folder.current() {
             Ok(Some(log)) => {
-                let mut snapshot = Self::of_log(disk, &joined(&folder.path, &log.name), limits)?;
+                let mut snapshot = Self::of_log_to(disk, &joined(&folder.path, &log.name), limits, depth)?;
                 let placed =
                     snapshot.header.as_ref().map_or(Ok(()), |header| folder.check_place(&**disk, header));
                 if let Err(mismatch) = placed {
@@ -339,22 +365,25 @@ impl Snapshot {
         Ok(snapshot)
     }
 
-    fn look(&mut self, log: &LogFile) -> Result<()> {
+    fn look(&mut self, log: &LogFile, depth: Depth) -> Result<()> {
         log.check_encoding()?;
         let mut source = log.probe_source();
-        let ends = probe(&mut source, log.encoding(), *log.limits())
-            .map_err(|error: ReadError| Error::read(log.path(), 0, error))?;
+        let read_error = |error: ReadError| Error::read(log.path(), 0, error);
+        if depth == Depth::Seals && log.encoding() == Encoding::Indexed {
+            let first = log.first_line().map_err(read_error)?;
+            self.identify(log, first.header.clone())?;
+            return match claim(&mut source).map_err(read_error)? {
+                Some(claim) => {
+                    self.event_count = Some(claim.events);
+                    self.state = State::Ok;
+                    Ok(())
+                }
+                None => self.walk(log),
+            };
+        }
+        let ends = probe(&mut source, log.encoding(), *log.limits()).map_err(read_error)?;
         let line = ends.header.strip_suffix(b"\n").unwrap_or(&ends.header);
-        let header = Header::parse(line, log.limits()).map_err(|fault| {
-            if let HeaderFault::Newer { version } = fault {
-                self.generation = Some(Generation::new(version));
-            }
-            header_error(log.path(), fault)
-        })?;
-        let generation = header.generation();
-        self.generation = Some(generation);
-        self.header = Some(header);
-        log.check_name(generation)?;
+        let generation = self.identify(log, Header::parse(line, log.limits()))?;
         match ends.last {
             Last::HeaderOnly => {
                 self.event_count = Some(0);
@@ -372,6 +401,21 @@ impl Snapshot {
             },
             Last::Unclear => self.walk(log),
         }
+    }
+
+    /// Takes over what the header says; its generation.
+    fn identify(&mut self, log: &LogFile, header: Result<Header, HeaderFault>) -> Result<Generation> {
+        let header = header.map_err(|fault| {
+            if let HeaderFault::Newer { version } = fault {
+                self.generation = Some(Generation::new(version));
+            }
+            header_error(log.path(), fault)
+        })?;
+        let generation = header.generation();
+        self.generation = Some(generation);
+        self.header = Some(header);
+        log.check_name(generation)?;
+        Ok(generation)
     }
 
     /// The end is not clear from behind: the forward walk decides.

@@ -20,7 +20,7 @@ use super::lease::{Claim, Claims, Pending};
 use super::list::{Caches, Places, list, projects};
 use super::log_file::{LogFile, ReadMode};
 use super::open::{OpenOptions, Validate};
-use super::range::{count_events, read_range};
+use super::range::read_range;
 use super::restore::{restore, restore_range};
 use super::scan::{ScanOptions, scan};
 use super::seam::{SessionHandle, SessionPersistence};
@@ -228,7 +228,7 @@ impl FileStore {
             return Ok(FileHandle::for_reading(shared, header, inherited, folder));
         }
         let folder = self.shared.folder_of(id)?;
-        let snapshot = Snapshot::of_folder(&self.shared.disk, &folder, self.shared.options.limits)?;
+        let snapshot = Snapshot::of_folder_to_read(&self.shared.disk, &folder, self.shared.options.limits)?;
         let header = match snapshot {
             Snapshot { state: State::Ok | State::Torn, header: Some(header), .. } => header,
             // A damaged end can be read up to.
@@ -467,21 +467,20 @@ impl Shared {
         Ok(log)
     }
 
-    /// Reads events `[from, to)` of a log into `events`, and returns how many the log has. `range_of` says which they are, told how
-    /// many there are, if that is clear before any is read.
+    /// Reads events of a log, and says how many it has. `range_of` says which are wanted, told how many there are, if that is
+    /// clear before any is read.
     pub(super) fn read_range(
         &self,
         log: &LogFile,
         range_of: &dyn Fn(Option<u64>) -> (u64, u64),
-        events: &mut Events,
-    ) -> Result<u64> {
+    ) -> Result<(Events, u64)> {
         if log.generation()? == Generation::CURRENT {
-            let total = count_events(log);
-            let (from, to) = range_of(total);
-            read_range(log, total, from, to, events)
+            read_range(log, range_of)
         } else {
             let (from, to) = range_of(None);
-            restore_range(log, from, to, events).map(|restored| restored.events)
+            let mut events = Events::default();
+            let restored = restore_range(log, from, to, &mut events)?;
+            Ok((events, restored.events))
         }
     }
 

@@ -4,7 +4,7 @@ use super::hop::Hop;
 use super::walk::{Segment, Walk, WalkStop};
 use super::write::IndexedWriter;
 use crate::container::fault::{Fault, ReadError};
-use crate::container::read::{Block, BlockReader, Counted, Skipped, check_lines};
+use crate::container::read::{Block, BlockReader, Counted, Kept, Skipped, check_lines};
 use crate::container::source::Source;
 use crate::container::tail::{Tail, TailState};
 use crate::container::trailer::LogId;
@@ -26,6 +26,8 @@ pub(crate) struct IndexedReader {
     index: u64,
     /// Where the last error stands, until it is skipped.
     damage: Option<u64>,
+    /// A body's CRC will do for its content.
+    trusts_bodies: bool,
 }
 
 impl IndexedReader {
@@ -39,6 +41,7 @@ impl IndexedReader {
             next_index: 0,
             index: 0,
             damage: None,
+            trusts_bodies: false,
         }
     }
 
@@ -59,18 +62,66 @@ impl IndexedReader {
         Self { walk: Some(walk), next_index, ..Self::new(limits) }
     }
 
-    fn advance(&mut self, source: &mut dyn Source) -> Result<Option<Segment>, ReadError> {
-        let Some(walk) = &mut self.walk else {
-            let (walk, segment) = Walk::start(source)?;
-            self.walk = Some(walk);
-            return Ok(Some(segment));
+    /// Events before the next segment, and where it begins; nothing at the head of a log.
+    pub(crate) fn place(&self) -> (u64, u64) {
+        self.walk.as_ref().map_or((0, 0), |walk| (walk.previous().next_seq, walk.end()))
+    }
+
+    pub(super) fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    pub(super) fn decoder(&mut self) -> &mut Decoder {
+        &mut self.decoder
+    }
+
+    /// Number of the segment that the next step leads to.
+    pub(super) fn next_index(&self) -> u64 {
+        self.next_index
+    }
+
+    /// Makes `index` the number of the segment that was looked at last.
+    pub(super) fn set_index(&mut self, index: u64) {
+        self.index = index;
+    }
+
+    /// Whether everything before the next segment is committed.
+    pub(super) fn begins_append(&self) -> bool {
+        self.walk.as_ref().is_none_or(|walk| walk.previous().commit)
+    }
+
+    /// Whether the content of `segment`, in the memory over which its CRC was computed, needs no checksum of its own.
+    pub(super) fn trusts(&self, segment: &Segment) -> bool {
+        self.trusts_bodies && segment.in_one_piece
+    }
+
+    /// Moves behind the next segment.
+    pub(super) fn step(&mut self, source: &mut dyn Source) -> Result<Segment, WalkStop> {
+        let segment = match &mut self.walk {
+            Some(walk) => walk.step(source)?,
+            None => {
+                // Without its first segment nothing of a log can be read, whatever is wrong with it.
+                let (walk, segment) = Walk::start(source).map_err(WalkStop::Read)?;
+                self.walk = Some(walk);
+                segment
+            }
         };
-        let fault = match walk.step(source) {
-            Ok(segment) => return Ok(Some(segment)),
-            Err(WalkStop::Read(error)) => return Err(error),
-            Err(WalkStop::End) => None,
-            Err(WalkStop::Fault(fault)) => Some(fault),
+        self.next_index = self.next_index.saturating_add(1);
+        Ok(segment)
+    }
+
+    /// Judges the end at which [`IndexedReader::step`] stopped.
+    ///
+    /// # Errors
+    /// Damage before the end, and what reading gives.
+    pub(super) fn conclude(&mut self, source: &mut dyn Source, stop: WalkStop) -> Result<(), ReadError> {
+        self.index = self.next_index;
+        let fault = match stop {
+            WalkStop::Read(error) => return Err(error),
+            WalkStop::End => None,
+            WalkStop::Fault(fault) => Some(fault),
         };
+        let Some(walk) = &self.walk else { return Ok(()) };
         let tail = walk.judge(source, fault)?;
         self.tail = Some(tail);
         match (tail.state, fault) {
@@ -78,8 +129,99 @@ impl IndexedReader {
                 self.damage = Some(tail.good_end);
                 Err(ReadError::bad(tail.good_end, fault))
             }
-            _ => Ok(None),
+            _ => Ok(()),
         }
+    }
+
+    /// The content of a segment that has one.
+    pub(super) fn decode(
+        &mut self,
+        source: &mut dyn Source,
+        segment: &Segment,
+        index: u64,
+    ) -> Result<&[u8], ReadError> {
+        let frame = segment.frame.ok_or(ReadError::bad(segment.body.0, Fault::FrameData))?;
+        let stored_len =
+            usize::try_from(frame.stored_len()).map_err(|_| ReadError::bad(frame.start, Fault::FrameData))?;
+        let limit =
+            if index == 0 { self.limits.header_bytes_max } else { self.limits.frame_content_bytes_max };
+        let is_proved = self.trusts(segment);
+        let content = match source.held_mut(frame.start, stored_len).filter(|_| is_proved) {
+            Some(stored) => self.decoder.decode_proved(&frame, stored, limit),
+            None => self.decoder.decode_up_to(&frame, source.get(frame.start, stored_len)?, limit),
+        };
+        let content = content.map_err(|fault| ReadError::bad(frame.start, fault))?;
+        source.confirm()?;
+        check_lines(index == 0, content, self.limits).map_err(|fault| ReadError::bad(frame.start, fault))?;
+        Ok(content)
+    }
+
+    /// Decompresses a segment of rows into `content`, if it is one that says how much that takes, and may.
+    ///
+    /// # Errors
+    /// As [`IndexedReader::decode`].
+    pub(super) fn decode_to<'m>(
+        &mut self,
+        source: &mut dyn Source,
+        segment: &Segment,
+        room: &mut Option<&'m mut [u8]>,
+    ) -> Result<Option<&'m mut [u8]>, ReadError> {
+        let Some(frame) = segment.frame else { return Ok(None) };
+        let (Some(size), stored_len) = (frame.content_size, frame.stored_len()) else { return Ok(None) };
+        let (Ok(len), Ok(stored_in_memory)) = (usize::try_from(size), usize::try_from(stored_len)) else {
+            return Ok(None);
+        };
+        let fits = room.as_ref().is_some_and(|room| room.len() >= len);
+        if !fits || !self.decoder.is_trusted(size, stored_len) {
+            return Ok(None);
+        }
+        let Some((content, rest)) = room.take().and_then(|room| room.split_at_mut_checked(len)) else {
+            return Ok(None);
+        };
+        *room = Some(rest);
+        let is_proved = self.trusts(segment);
+        let outcome = match source.held_mut(frame.start, stored_in_memory).filter(|_| is_proved) {
+            Some(stored) => self.decoder.decode_proved_to(&frame, stored, &mut *content),
+            None => {
+                let stored = source.get(frame.start, stored_in_memory)?;
+                self.decoder.decode_to(&frame, stored, &mut *content)
+            }
+        };
+        outcome.map_err(|fault| ReadError::bad(frame.start, fault))?;
+        source.confirm()?;
+        Ok(Some(content))
+    }
+
+    /// The place in the text of the next `len` bytes of content.
+    pub(super) fn take_place(&mut self, len: usize) -> u64 {
+        let place = self.content_start;
+        self.content_start = place.saturating_add(len as u64);
+        place
+    }
+}
+
+/// The block that a segment and its content make.
+pub(super) fn block_of<'a>(
+    segment: &Segment,
+    index: u64,
+    begins_append: bool,
+    content_start: u64,
+    content: &'a [u8],
+) -> Block<'a> {
+    let trailer = segment.trailer;
+    let counted = Counted {
+        first_seq: trailer.next_seq.saturating_sub(u64::from(trailer.events)),
+        events: trailer.events,
+        last_time: trailer.last_time,
+    };
+    Block {
+        index,
+        start: segment.body.0,
+        end: segment.end(),
+        content,
+        content_start,
+        counted: Some(counted),
+        begins_append,
     }
 }
 
@@ -88,46 +230,20 @@ impl BlockReader for IndexedReader {
         if self.tail.is_some() {
             return Ok(None);
         }
-        let (segment, frame, begins_append) = loop {
+        let (segment, begins_append) = loop {
             self.index = self.next_index;
-            let begins_append = self.walk.as_ref().is_none_or(|walk| walk.previous().commit);
-            let Some(segment) = self.advance(source)? else { return Ok(None) };
-            // A marker has no body; it only commits what stands before it.
-            if let Some(frame) = segment.frame {
-                break (segment, frame, begins_append);
+            let begins_append = self.begins_append();
+            match self.step(source) {
+                // A marker has no body; it only commits what stands before it.
+                Ok(Segment { frame: None, .. }) => {}
+                Ok(segment) => break (segment, begins_append),
+                Err(stop) => return self.conclude(source, stop).map(|()| None),
             }
-            self.next_index = self.next_index.saturating_add(1);
         };
         let index = self.index;
-        let content_start = self.content_start;
-        self.next_index = index.saturating_add(1);
-        let stored_len =
-            usize::try_from(frame.stored_len()).map_err(|_| ReadError::bad(frame.start, Fault::FrameData))?;
-        let stored = source.get(frame.start, stored_len)?;
-        let limit =
-            if index == 0 { self.limits.header_bytes_max } else { self.limits.frame_content_bytes_max };
-        let content = self
-            .decoder
-            .decode_up_to(&frame, stored, limit)
-            .map_err(|fault| ReadError::bad(frame.start, fault))?;
-        source.confirm()?;
-        check_lines(index == 0, content, self.limits).map_err(|fault| ReadError::bad(frame.start, fault))?;
-        self.content_start = content_start.saturating_add(content.len() as u64);
-        let trailer = segment.trailer;
-        let counted = Counted {
-            first_seq: trailer.next_seq.saturating_sub(u64::from(trailer.events)),
-            events: trailer.events,
-            last_time: trailer.last_time,
-        };
-        Ok(Some(Block {
-            index,
-            start: segment.body.0,
-            end: segment.end(),
-            content,
-            content_start,
-            counted: Some(counted),
-            begins_append,
-        }))
+        let len = self.decode(source, &segment, index)?.len();
+        let content_start = self.take_place(len);
+        Ok(Some(block_of(&segment, index, begins_append, content_start, self.decoder.content())))
     }
 
     fn skip(&mut self, source: &mut dyn Source) -> Result<Option<Skipped>, ReadError> {
@@ -168,6 +284,18 @@ impl BlockReader for IndexedReader {
         self.next_index = u64::from(previous.segment).saturating_add(1);
         self.tail = None;
         Ok(Some(Skipped { start, end: resumed.1 }))
+    }
+
+    fn trust_bodies(&mut self) {
+        self.trusts_bodies = true;
+    }
+
+    fn keep_in(&mut self, arena: Kept) {
+        self.decoder.keep_in(arena.0, false);
+    }
+
+    fn take_kept(&mut self) -> Option<Kept> {
+        self.decoder.take_kept().map(Kept)
     }
 
     fn index(&self) -> u64 {

@@ -288,7 +288,10 @@ mod tests {
     fn an_unknown_event_is_one_that_may_not_be_ignored() {
         let unknown = |generation, row: &str| {
             let row = PhysicalRow::read(row.as_bytes(), generation, Check::Full, &Limits::DEFAULT);
-            let event = Inventory::of(generation).unknown_event(&row.expect("a row"));
+            let row = row.expect("a row");
+            let event = Inventory::of(generation).unknown_event(&row);
+            let profile = Profile::of(generation).expect("a supported generation");
+            assert_eq!(profile.unknown_event(&row), event, "{generation}");
             event.map(|event| event.seq().get())
         };
         let row =
