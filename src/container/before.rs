@@ -56,6 +56,8 @@ pub(crate) fn block_before(
     };
     match found {
         Err(ReadError::Bad { fault, .. }) if fault != Fault::Shrunk => Ok(Before::Unclear),
+        // There are no rows before: behind the header nothing starts.
+        Ok(Before::At(start)) if start >= source.size() => Ok(Before::Head),
         Ok(Before::At(start)) => fetch(source, start).map(|()| Before::At(start)),
         found => found,
     }

@@ -9,6 +9,7 @@ use crate::container::disk::Disk;
 use crate::container::disk::fault::FaultDisk;
 use crate::json::Text;
 use crate::limits::Limits;
+use crate::store::history::{PageLimits, PageRequest, PageStart};
 use crate::store::{
     FileStore, Item, LogFile, ReadMode, ScanOptions, SessionAccess, Snapshot, StoreOptions, Verdict, recover,
     salvage, scan,
@@ -47,6 +48,7 @@ pub fn fuzz_open_bytes(data: &[u8]) {
     assert_eq!(lenient.verdict == Verdict::Sound, strict.verdict == Verdict::Sound, "{lenient:?} {strict:?}");
     let saved = salvage(&open(), Path::new("/saved.jsonl")).expect("no input errors");
     assert!(saved.events >= strict.events, "a salvage saves at least as many events as a strict read serves");
+    pages_tile(&open());
     append_keeps_every_row(&disk, limits, &before);
     let _ = recover(&disk, &path, limits);
 }
@@ -61,6 +63,37 @@ fn rows_of(log: &LogFile) -> Vec<Vec<u8>> {
     })
     .expect("no input errors");
     rows
+}
+
+/// Pages from both ends hold the same events, where the log is one.
+fn pages_tile(log: &LogFile) {
+    let whole = log.page(&PageRequest::first(PageLimits::UNBOUNDED));
+    let Ok(whole) = whole.map(|page| (page.next_seq(), page)) else {
+        let _ = log.page(&PageRequest::last(PageLimits::default()));
+        return;
+    };
+    let (events, whole) = whole;
+    let limits = PageLimits::UNBOUNDED.with_events((events / 8).max(1));
+    let mut place = PageStart::End;
+    let mut parts = Vec::new();
+    loop {
+        let page = match log.page(&PageRequest::backward(place, limits)) {
+            Ok(page) => page,
+            Err(error) => {
+                assert!(whole.has_more(), "a log that is read to its end is paged from there: {error:?}");
+                return;
+            }
+        };
+        parts.push(page.events.as_bytes().to_vec());
+        match page.before {
+            Some(before) if page.has_more() => place = PageStart::Cursor(before),
+            _ => break,
+        }
+    }
+    if !whole.has_more() {
+        parts.reverse();
+        assert!(parts.concat() == whole.events.as_bytes(), "pages from the end are the log");
+    }
 }
 
 fn append_keeps_every_row(disk: &Arc<dyn Disk>, limits: Limits, before: &[Vec<u8>]) {

@@ -256,3 +256,24 @@ fn no_page_shows_what_a_power_loss_took_out_of_the_log_although_it_landed_itself
     }
     assert!(cut_short > 20, "{cut_short} of 40 images lost something");
 }
+
+/// Found by fuzzing: going back from the end of the header went on for ever.
+#[test]
+fn a_log_whose_first_append_is_torn_has_an_empty_page() {
+    for encoding in Encoding::ALL {
+        let world = world(encoding, 1, 900);
+        let bytes = world.disk.content(log_path(encoding)).unwrap();
+        let line = bytes.len() / 12;
+        for torn in (bytes.len() - line..bytes.len()).step_by(7).chain(bytes.len() - 70..bytes.len()) {
+            world.disk.plant(log_path(encoding), &bytes[..torn]);
+            let log = log_of(&world.disk, &log_path(encoding));
+            let page = log.page(&PageRequest::last(PageLimits::default())).unwrap();
+            let complete = if encoding == Encoding::Plain { 9 } else { 0 };
+            assert_eq!(
+                (page.first_seq, page.next_seq(), page.end),
+                (0, complete, PageEnd::Log),
+                "{encoding}, {torn}"
+            );
+        }
+    }
+}
