@@ -121,6 +121,7 @@ pub(crate) fn json(projected: &Projected) -> String {
 
 /// The overview that a listing shows of a session.
 pub(crate) fn listed(sessions: &[Snapshot], id: &str) -> Option<Overview> {
-    let is_it = |one: &&Snapshot| one.header.as_ref().is_some_and(|header| *header.id() == Text::from(id));
+    let id = Text::from(id);
+    let is_it = |one: &&Snapshot| one.header.as_ref().is_some_and(|header| *header.id() == id);
     sessions.iter().find(is_it).and_then(Snapshot::overview)
 }

@@ -131,8 +131,8 @@ fn requests(rows: &[Value]) -> Vec<Request<'_>> {
             "assistant/message" => (named(&data["message"]["source"]), &data["usage"]),
             "compaction/summary" => (named(data), &data["usage"]),
             "assistant/attempt" => {
-                let chunks = data["stream"].as_array().unwrap().iter().map(|record| &record["chunk"]);
-                let last = chunks.filter(|chunk| chunk["type"] == "usage").last();
+                let mut chunks = data["stream"].as_array().unwrap().iter().map(|record| &record["chunk"]);
+                let last = chunks.rfind(|chunk| chunk["type"] == "usage");
                 (context.clone(), last.map_or(&Value::Null, |chunk| &chunk["usage"]))
             }
             _ => continue,
