@@ -44,6 +44,8 @@ pub struct LiveFollower {
     /// What was taken from the ring and not asked for yet.
     taken: VecDeque<Delivery>,
     with_frames: bool,
+    /// Among all followers that ever were.
+    number: u32,
     pace: Duration,
     /// When it looks again, having taken all that was there.
     next_look: Option<Instant>,
@@ -61,11 +63,11 @@ impl LiveFollower {
 
     pub(super) fn new(hub: Arc<Hub>, with_frames: bool) -> (Self, Baseline) {
         let mut state = hub.lock();
-        state.join(with_frames);
+        let number = state.join(with_frames);
         let (at, baseline) = (state.ring.end(), state.baseline(with_frames));
         drop(state);
         let taken = VecDeque::new();
-        (Self { hub, at, taken, with_frames, pace: Self::PICTURE, next_look: None }, baseline)
+        (Self { hub, at, taken, with_frames, number, pace: Self::PICTURE, next_look: None }, baseline)
     }
 
     /// The same follower, whose waits end at most every `pace`: the first delivery after a pause comes at once, and then all that came
@@ -116,7 +118,7 @@ impl LiveFollower {
                     break self.take(&state);
                 }
                 if let Some(delivery) = self.take(&state) {
-                    self.next_look = Instant::now().checked_add(self.pace);
+                    self.next_look = self.look_after(Instant::now());
                     break Some(delivery);
                 }
             }
@@ -136,11 +138,22 @@ impl LiveFollower {
         if has_waited && delivery.is_some() {
             // See `Hub::any`: the next one in line.
             changed.notify_one();
-            if !self.pace.is_zero() {
-                self.next_look = Instant::now().checked_add(self.pace);
-            }
+            self.next_look = self.look_after(Instant::now());
         }
         delivery
+    }
+
+    /// When to look again: within `pace`, each follower at moments of its own. The first chunk wakes all of them, and a hundred that
+    /// looked again after the same time would stand before the lock and on the cores together for ever after.
+    fn look_after(&self, now: Instant) -> Option<Instant> {
+        let pace = self.pace.as_nanos();
+        // Multiples of the golden ratio fall between each other, however many there are.
+        let share = u128::from(self.number.wrapping_mul(0x9e37_79b9));
+        let phase = pace.checked_mul(share)? >> u32::BITS;
+        let since = now.saturating_duration_since(self.hub.epoch).as_nanos();
+        let into = since.checked_add(pace)?.checked_sub(phase)?.checked_rem(pace)?;
+        let wait = u64::try_from(pace.saturating_sub(into)).ok()?;
+        now.checked_add(Duration::from_nanos(wait))
     }
 
     /// The next delivery, now that none is left of those taken before.

@@ -1,6 +1,7 @@
 //! Where a session's writer and its followers meet.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::baseline::{ActiveAttempt, Baseline};
 use super::follower::LiveEvent;
@@ -13,6 +14,8 @@ use crate::stream::Accumulator;
 #[derive(Debug)]
 pub(super) struct Hub {
     log_id: String,
+    /// What the looks of paced followers are counted from.
+    pub(super) epoch: Instant,
     state: Mutex<HubState>,
     /// An event was published, or the end came: for followers that ask for nothing else.
     event: Condvar,
@@ -41,6 +44,8 @@ pub(super) struct HubState {
     pub(super) active: Option<Active>,
     /// All followers: without any, nothing is kept.
     pub(super) followers: usize,
+    /// Followers that ever were.
+    joined: u32,
     /// Followers that ask for frames.
     pub(super) watchers: usize,
     pub(super) is_closed: bool,
@@ -69,10 +74,12 @@ impl Hub {
             attempts: 0,
             active: None,
             followers: 0,
+            joined: 0,
             watchers: 0,
             is_closed: false,
         };
-        Self { log_id, state: Mutex::new(state), event: Condvar::new(), any: Condvar::new() }
+        let epoch = Instant::now();
+        Self { log_id, epoch, state: Mutex::new(state), event: Condvar::new(), any: Condvar::new() }
     }
 
     /// What a follower waits for.
@@ -156,9 +163,12 @@ impl Hub {
 }
 
 impl HubState {
-    pub(super) fn join(&mut self, with_frames: bool) {
+    /// A follower comes, and gets its number.
+    pub(super) fn join(&mut self, with_frames: bool) -> u32 {
         self.followers = self.followers.saturating_add(1);
         self.watchers = self.watchers.saturating_add(usize::from(with_frames));
+        self.joined = self.joined.wrapping_add(1);
+        self.joined
     }
 
     pub(super) fn leave(&mut self, with_frames: bool) {
