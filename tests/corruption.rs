@@ -219,10 +219,10 @@ fn what_is_beyond_a_limit_is_unsupported_and_never_torn() {
         }
         other => panic!("{other:?}"),
     };
-    // 400 KiB of rows are two segments, which fit, and one frame, which does not.
+    // 400 KiB of rows are four segments, which fit, and one frame, which does not.
     let log = sample(Encoding::Indexed, &[2, 6_000]);
     assert!(read_within(Encoding::Indexed, &log.bytes, limits).2.is_none());
-    limits.frame_content_bytes_max = 200 * KIB;
+    limits.frame_content_bytes_max = 100 * KIB;
     let (text, _, error) = read_within(Encoding::Indexed, &log.bytes, limits);
     is_limit(error, log.borders[1].0);
     assert_eq!(text, log.text(2));

@@ -17,6 +17,7 @@ use super::log_file::LogFile;
 use super::log_writer::LogWriter;
 use super::open::{Opened, Validate, open_locked};
 use super::publish::{FOLDERS_SYNCED, create_dirs};
+use super::range::Count;
 use super::seam::SessionHandle;
 use super::store::{Shared, StoreOptions};
 use super::view::LogView;
@@ -271,8 +272,9 @@ impl FileHandle {
         let mut state = self.state.lock();
         self.check_running(&state, "page")?;
         let is_stored = state.write.as_ref().is_none_or(|write| write.appender.is_some());
-        let page =
-            |log: &LogFile| page_of_log(log, request, cancel).map(|Paged { page, events }| (page, events));
+        let page = |log: &LogFile| {
+            page_of_log(log, request, cancel).map(|Paged { page, events }| (page, events.map(Count::Proven)))
+        };
         let page = if is_stored { self.look(&mut state, page)? } else { None };
         drop(state);
         // Nothing is stored, and that can be read in any way.
@@ -287,7 +289,7 @@ impl FileHandle {
     fn look<T>(
         &self,
         state: &mut HandleState,
-        look: impl Fn(&LogFile) -> Result<(T, Option<u64>)>,
+        look: impl Fn(&LogFile) -> Result<(T, Option<Count>)>,
     ) -> Result<Option<T>> {
         let mut attempt = 0;
         let (path, seen, found) = loop {
@@ -311,9 +313,11 @@ impl FileHandle {
             }
         };
         match found {
-            Some(found) if found < state.seen => return Err(Error::Shrank { path, seen: state.seen, found }),
-            Some(found) => state.seen = found,
-            None => {}
+            Some(Count::Proven(found) | Count::Claimed(found)) if found < state.seen => {
+                return Err(Error::Shrank { path, seen: state.seen, found });
+            }
+            Some(Count::Proven(found)) => state.seen = found,
+            Some(Count::Claimed(_)) | None => {}
         }
         Ok(Some(seen))
     }

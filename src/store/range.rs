@@ -11,6 +11,15 @@ use crate::container::{Claim, Encoding, Last, claim, probe, sealed_count};
 use crate::error::Result;
 use crate::row::{Check, Header, PhysicalRow};
 
+/// How many events a log has, as far as a read of some of them can tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Count {
+    /// So many.
+    Proven(u64),
+    /// So many, unless the last append was torn: its end says so, and nobody has looked at what stands before it.
+    Claimed(u64),
+}
+
 /// Reads events of a log; they and the number of events in the log. `range_of` says which are wanted, told how many there are
 /// where the log's end tells.
 ///
@@ -23,7 +32,7 @@ use crate::row::{Check, Header, PhysicalRow};
 pub(crate) fn read_range(
     log: &LogFile,
     range_of: &dyn Fn(Option<u64>) -> (u64, u64),
-) -> Result<(Events, u64)> {
+) -> Result<(Events, Count)> {
     if let Some(found) = read_as_claimed(log, range_of) {
         return Ok(found);
     }
@@ -35,7 +44,7 @@ pub(crate) fn read_range(
         // Less than was asked for, and nobody knows whether it was all: that must not pass for the end of the log.
         report.require_appendable(log)?;
     }
-    Ok((events, total.unwrap_or(report.events)))
+    Ok((events, Count::Proven(total.unwrap_or(report.events))))
 }
 
 /// Reads what the last trailer of an indexed log says is there, if reading itself then proves it: below the durable boundary no
@@ -43,7 +52,7 @@ pub(crate) fn read_range(
 ///
 /// `None` where the log is not as its end claims, or is of another encoding: then it takes a closer look, which also finds the
 /// words for what is wrong.
-fn read_as_claimed(log: &LogFile, range_of: &dyn Fn(Option<u64>) -> (u64, u64)) -> Option<(Events, u64)> {
+fn read_as_claimed(log: &LogFile, range_of: &dyn Fn(Option<u64>) -> (u64, u64)) -> Option<(Events, Count)> {
     if log.encoding() != Encoding::Indexed {
         return None;
     }
@@ -54,7 +63,10 @@ fn read_as_claimed(log: &LogFile, range_of: &dyn Fn(Option<u64>) -> (u64, u64)) 
         return None;
     }
     let (events, report) = read(log, Some(total), Some(claim), from, to).ok()?;
-    (report.stopped || report.is_sound_with(total)).then_some((events, total))
+    match report.stopped {
+        true => Some((events, Count::Claimed(total))),
+        false => report.is_sound_with(total).then_some((events, Count::Proven(total))),
+    }
 }
 
 /// Reads events `[from, to)`, and what the scan for them found. `total`: how many there are, if that is known.

@@ -20,7 +20,7 @@ use super::lease::{Claim, Claims, Pending};
 use super::list::{Caches, Places, list, projects};
 use super::log_file::{LogFile, ReadMode};
 use super::open::{OpenOptions, Validate};
-use super::range::read_range;
+use super::range::{Count, read_range};
 use super::restore::{restore, restore_range};
 use super::scan::{ScanOptions, scan};
 use super::seam::{SessionHandle, SessionPersistence};
@@ -473,14 +473,14 @@ impl Shared {
         &self,
         log: &LogFile,
         range_of: &dyn Fn(Option<u64>) -> (u64, u64),
-    ) -> Result<(Events, u64)> {
+    ) -> Result<(Events, Count)> {
         if log.generation()? == Generation::CURRENT {
             read_range(log, range_of)
         } else {
             let (from, to) = range_of(None);
             let mut events = Events::default();
             let restored = restore_range(log, from, to, &mut events)?;
-            Ok((events, restored.events))
+            Ok((events, Count::Proven(restored.events)))
         }
     }
 
