@@ -65,6 +65,12 @@ pub trait Disk: Send + Sync + Debug {
         i128::try_from(since.as_nanos()).unwrap_or(i128::MAX)
     }
 
+    /// Tells one start of the machine from the next: what was not synced before may be gone behind it, from files that look as they
+    /// did. The same number where nothing tells.
+    fn boot(&self) -> u64 {
+        0
+    }
+
     /// The entries of a directory, in no order, without `.` and `..`. Follows a link in the last component.
     ///
     /// # Errors

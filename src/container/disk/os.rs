@@ -4,11 +4,13 @@ use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::sync::LazyLock;
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::{Access, Disk, DiskFile, Entry, FileKind, LockAttempt, LockOwner, Map, Stamp, list, lock};
+use crate::container::crc::crc32;
 use crate::container::raw;
 
 /// The real file system.
@@ -111,6 +113,14 @@ impl Disk for OsDisk {
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
         let how = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         File::from(rustix::fs::open(path, how, Mode::empty())?).sync_all()
+    }
+
+    fn boot(&self) -> u64 {
+        /// Linux names each of its starts; elsewhere nothing tells.
+        static BOOT: LazyLock<u64> = LazyLock::new(|| {
+            std::fs::read("/proc/sys/kernel/random/boot_id").map_or(0, |name| u64::from(crc32(0, &name)))
+        });
+        *BOOT
     }
 
     fn lock(&self, path: &Path) -> io::Result<LockAttempt> {

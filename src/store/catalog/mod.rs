@@ -8,6 +8,9 @@
 //!
 //! What projections gathered of a session stands in its entry too, once it was folded: see `projection`.
 //!
+//! Nor does a stamp tell of what is lost with the power: a log may have its length and times, and holes where nothing had been
+//! synced. So no catalog outlives the start of the machine under which it was written.
+//!
 //! A catalog is a cache. It is written to a temporary file and renamed, without a sync: a crash may leave one with holes, and a
 //! CRC tells. Of two processes that write at the same time one wins, and what the other found is found again. One that is
 //! damaged, of another root, of another build, or open to others is treated as if it were not there.
@@ -63,6 +66,8 @@ impl Catalog {
     pub(super) fn open(&self, disk: &Arc<dyn Disk>, root: &Path, limits: &Limits) -> Option<Book> {
         let Place { folder, identity, is_there } = self.place(&**disk, root, limits)?;
         let path = folder.join(identity.file_stem()).with_extension("catalog");
+        // A log that looks as it did may have lost what was not synced when the power went.
+        let identity = identity.since(disk.boot());
         let table = if is_there {
             open_private(disk, &path).and_then(|(file, len)| Table::read(&*file, len, &identity))
         } else {

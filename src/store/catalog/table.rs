@@ -114,6 +114,11 @@ impl Identity {
         Self { root: root.as_bytes().to_vec(), device, inode, rules }
     }
 
+    /// The same root, looked at behind the start of the machine that `boot` stands for.
+    pub(super) fn since(self, boot: u64) -> Self {
+        Self { rules: crc32(self.rules, &boot.to_le_bytes()), ..self }
+    }
+
     /// Name of the catalog's file, without its extension: the same for the same path and bounds.
     pub(super) fn file_stem(&self) -> String {
         let hash = fnv(fnv(FNV_START, &self.root), &self.rules.to_le_bytes());

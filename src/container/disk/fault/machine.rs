@@ -31,6 +31,8 @@ pub(super) struct Machine {
     next_inode: u64,
     names: Names,
     pub(super) clock_ns: i128,
+    /// How often the power was lost.
+    pub(super) boot: u64,
     /// Calls so far.
     pub(super) calls: u64,
     /// How many calls there may be before the power goes.
@@ -75,6 +77,7 @@ impl Machine {
             next_inode: ROOT,
             names: Names::default(),
             clock_ns: CLOCK_START_NS,
+            boot: 0,
             calls: 0,
             calls_max: None,
             plan: Vec::new(),
@@ -304,7 +307,8 @@ impl Machine {
             };
             inodes.insert(number, Inode { body, ..*inode });
         }
-        Self { inodes, names: Names::durable_with(listing), ..self.without_processes() }
+        let boot = self.boot.saturating_add(1);
+        Self { inodes, names: Names::durable_with(listing), boot, ..self.without_processes() }
     }
 }
 

@@ -351,6 +351,10 @@ impl Disk for FaultDisk {
         self.machine.lock().clock_ns
     }
 
+    fn boot(&self) -> u64 {
+        self.machine.lock().boot
+    }
+
     fn read_dir(&self, path: &Path) -> io::Result<Vec<Entry>> {
         self.whole_call(op(OpKind::ReadDir, path), |machine| {
             let inode = machine.walk(path, true)?.inode.ok_or(Errno::NOENT)?;
