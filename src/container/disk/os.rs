@@ -118,7 +118,7 @@ impl Disk for OsDisk {
     fn boot(&self) -> u64 {
         /// Linux names each of its starts; elsewhere nothing tells.
         static BOOT: LazyLock<u64> = LazyLock::new(|| {
-            std::fs::read("/proc/sys/kernel/random/boot_id").map_or(0, |name| u64::from(crc32(0, &name)))
+            fs::read("/proc/sys/kernel/random/boot_id").map_or(0, |name| u64::from(crc32(0, &name)))
         });
         *BOOT
     }
