@@ -9,6 +9,7 @@ mod data;
 mod limits;
 mod race;
 
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
@@ -58,7 +59,8 @@ fn main() {
     let unit = Unit::Bytes(bytes as u64);
     let missing: Vec<_> = ["zstd", "rg", "taskset"].into_iter().filter(|name| !is_there(name)).collect();
     if !missing.is_empty() {
-        eprintln!("SKIPPED: {} not installed, so nothing is compared", missing.join(", "));
+        writeln!(io::stderr(), "SKIPPED: {} not installed, so nothing is compared", missing.join(", "))
+            .expect("stderr is open");
     }
     let mut race = Race::new("grep");
     for encoding in [Encoding::Indexed, Encoding::Zstd] {
