@@ -293,10 +293,21 @@ fn profiled(work: &mut dyn Work, calls: u32) {
     }
 }
 
-/// Nanoseconds that this process has spent on cores.
+/// Nanoseconds that this process and those that it has waited for have spent on cores.
 fn cpu_now() -> f64 {
     let now = clock_gettime(ClockId::ProcessCPUTime);
-    now.tv_sec as f64 * 1e9 + now.tv_nsec as f64
+    now.tv_sec as f64 * 1e9 + now.tv_nsec as f64 + cpu_of_children()
+}
+
+#[expect(unsafe_code, reason = "no safe call tells what children used")]
+fn cpu_of_children() -> f64 {
+    // SAFETY: it is a struct of integers, of which all may be zero.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: it writes one such struct, which this one is.
+    let told = unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage) };
+    assert_eq!(told, 0, "it is asked of children");
+    let ns = |time: libc::timeval| time.tv_sec as f64 * 1e9 + time.tv_usec as f64 * 1e3;
+    ns(usage.ru_utime) + ns(usage.ru_stime)
 }
 
 fn median(mut values: Vec<f64>) -> f64 {

@@ -121,6 +121,19 @@ fn a_match_is_shown_with_its_session_seq_and_type() {
     expect_tree(&root.path(), &before);
 }
 
+/// The quick look at a row's JSON text passed these rows over: no piece holds the words that all of them make.
+#[test]
+fn a_match_that_stands_in_several_pieces_of_a_stream_is_found() {
+    let root = Root::new();
+    root.run(&["new", "--id", "talk"]).expect(0);
+    let attempt = r#"{"type":"assistant/attempt","data":{"turn":1,"step":1,"stream":[{"type":"text-chunks","index":0,"time0":5,"dt":[1],"texts":["two","gether"]}]}}"#;
+    root.run_with(&["append", "talk"], format!("{attempt}\n").as_bytes()).expect(0);
+    for pattern in ["twogether", "o[g-h]e", r"\btwo\w+$"] {
+        let found = root.run(&["grep", pattern]).expect(0).text();
+        assert_eq!(found, "talk:0:assistant/attempt: twogether\n", "{pattern}");
+    }
+}
+
 #[test]
 fn a_bad_pattern_is_a_wrong_call_and_nothing_found_is_none() {
     let root = Root::new();

@@ -24,7 +24,7 @@ use seslog::store::layout::printable;
 use seslog::store::{Item, LogFile, ReadMode, ScanOptions, scan};
 
 use self::pattern::Pattern;
-use self::text::each_text;
+use self::text::{each_text, joins_pieces};
 use crate::failure::{Done, Failure, Outcome, chain, next_step};
 use crate::globs::glob_set;
 use crate::json::Object;
@@ -87,6 +87,7 @@ pub(crate) fn run(root: &Root, args: &Args) -> Done {
         args,
         pattern,
         types,
+        is_styled: crate::out::is_styled(),
         screen: Mutex::new(Screen { out, progress }),
         queue: Mutex::new(logs.into()),
         stop: AtomicBool::new(false),
@@ -141,6 +142,8 @@ struct Search<'a> {
     args: &'a Args,
     pattern: Pattern,
     types: Option<GlobSet>,
+    /// Asked once: it takes a look at the terminal and at the environment.
+    is_styled: bool,
     /// Held by the thread whose log is being printed.
     screen: Mutex<Screen>,
     queue: Mutex<VecDeque<(PathBuf, u64)>>,
@@ -190,7 +193,7 @@ impl Search<'_> {
 
     /// Searches one log. Only what ends the whole search is a failure.
     fn one(&self, path: &Path, tape: &mut Tape) -> Result<(), Failure> {
-        let mut printed = Printed { search: self, path, id: Text::new(), lines: Vec::new(), screen: None };
+        let mut printed = Printed::new(self, path);
         let mut failed = None;
         let scanned = LogFile::open(self.disk, path, LIMITS, ReadMode::Read).and_then(|log| {
             let mut options = ScanOptions::STRICT;
@@ -201,7 +204,10 @@ impl Search<'_> {
                         printed.id = header.id().clone();
                         Ok(ControlFlow::Continue(()))
                     }
-                    Item::Row { row, .. } if self.is_wanted(&row) => self.row(&row, tape, &mut printed),
+                    Item::Row { row, .. } if self.is_wanted(&row) => {
+                        printed.head = None;
+                        self.row(&row, tape, &mut printed)
+                    }
                     _ => Ok(ControlFlow::Continue(())),
                 };
                 Ok(searched.unwrap_or_else(|failure| {
@@ -229,7 +235,8 @@ impl Search<'_> {
 
     fn is_wanted(&self, row: &PhysicalRow<'_>) -> bool {
         let is_type = self.types.as_ref().is_none_or(|types| types.is_match(&*type_of(row)));
-        is_type && self.pattern.may_match(row.line())
+        // What stands there in pieces is searched as one text.
+        is_type && (joins_pieces(row) || self.pattern.may_match(row.line()))
     }
 
     fn row(
@@ -273,12 +280,18 @@ struct Printed<'a> {
     search: &'a Search<'a>,
     path: &'a Path,
     id: Text,
+    /// What stands before each line of the present row, once it has one.
+    head: Option<String>,
     lines: Vec<u8>,
     /// Taken when there is too much to keep back.
     screen: Option<parking_lot::MutexGuard<'a, Screen>>,
 }
 
-impl Printed<'_> {
+impl<'a> Printed<'a> {
+    const fn new(search: &'a Search<'a>, path: &'a Path) -> Self {
+        Self { search, path, id: Text::new(), head: None, lines: Vec::new(), screen: None }
+    }
+
     fn hit(
         &mut self,
         row: &PhysicalRow<'_>,
@@ -295,15 +308,15 @@ impl Printed<'_> {
             object.string("snippet", &format!("{before}{found}{behind}")).string("match", found);
             self.lines.extend_from_slice(&object.into_line());
         } else {
-            let styled = |color: AnsiColor, text: &str| self.styled(color.on_default(), text);
-            let head = [
-                styled(AnsiColor::Magenta, &printable(&self.id)),
-                styled(AnsiColor::Green, &row.first_seq().get().to_string()),
-                styled(AnsiColor::Cyan, &clean(&type_of(row))),
-            ];
-            let found = self.styled(AnsiColor::Red.on_default().bold(), &clean(found));
-            let text = format!("{}: {}{found}{}\n", head.join(":"), clean(before), clean(behind));
-            self.lines.extend_from_slice(text.as_bytes());
+            let head = match self.head.take() {
+                Some(head) => head,
+                None => self.head_of(row),
+            };
+            let found = self.styled(AnsiColor::Red.on_default().bold(), clean(found));
+            for part in [&*head, ": ", &clean(before), &found, &clean(behind), "\n"] {
+                self.lines.extend_from_slice(part.as_bytes());
+            }
+            self.head = Some(head);
         }
         self.pass_on()
     }
@@ -315,15 +328,26 @@ impl Printed<'_> {
             object.text("id", &self.id).path("path", self.path);
             self.lines.extend_from_slice(&object.into_line());
         } else {
-            let shown = self.styled(AnsiColor::Magenta.on_default(), &clean(&self.path.to_string_lossy()));
+            let shown = self.styled(AnsiColor::Magenta.on_default(), clean(&self.path.to_string_lossy()));
             self.lines.extend_from_slice(shown.as_bytes());
             self.lines.push(b'\n');
         }
         self.pass_on()
     }
 
-    fn styled(&self, style: Style, text: &str) -> String {
-        if crate::out::is_styled() { format!("{style}{text}{style:#}") } else { text.to_owned() }
+    /// Session, seq and type.
+    fn head_of(&self, row: &PhysicalRow<'_>) -> String {
+        let styled = |color: AnsiColor, text| self.styled(color.on_default(), text);
+        let head = [
+            styled(AnsiColor::Magenta, printable(&self.id).into()),
+            styled(AnsiColor::Green, row.first_seq().get().to_string().into()),
+            styled(AnsiColor::Cyan, clean(&type_of(row))),
+        ];
+        head.join(":")
+    }
+
+    fn styled(&self, style: Style, text: Cow<'_, str>) -> String {
+        if self.search.is_styled { format!("{style}{text}{style:#}") } else { text.into_owned() }
     }
 
     fn pass_on(&mut self) -> Result<(), Failure> {

@@ -25,6 +25,16 @@ pub(super) fn each_text(row: &PhysicalRow<'_>, tape: &mut Tape, sink: Sink<'_>) 
     }
 }
 
+/// Whether a text of the row may stand in it in several pieces, so that a match need not stand in its line.
+pub(super) fn joins_pieces(row: &PhysicalRow<'_>) -> bool {
+    match row {
+        PhysicalRow::Event(event) => {
+            SettlementKind::of_event(event.event_type().raw()) == Some(SettlementKind::Attempt)
+        }
+        PhysicalRow::Packed(_) => true,
+    }
+}
+
 fn joined(packed: &Packed<'_>) -> Text {
     let mut text = Text::new();
     packed.members().for_each(|member| member.fragment.append_to(&mut text));
