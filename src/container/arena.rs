@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use memmap2::{MmapMut, MmapOptions};
+use super::raw::pages::{HUGE_PAGE, Pages};
 
 /// Text that grows at its end. Pieces are written in place, so that nothing is copied unless the room runs out.
 ///
@@ -17,8 +17,8 @@ pub(crate) struct Arena {
 enum Memory {
     /// The text is what the vector holds.
     Heap(Vec<u8>),
-    /// The text begins at `start`, the border of a huge page.
-    Pages { map: MmapMut, start: usize },
+    /// The text begins where they do.
+    Pages(Pages),
 }
 
 /// Where the next piece goes.
@@ -40,13 +40,13 @@ impl Default for Arena {
 
 impl Arena {
     /// Bytes that are touched at once where the system has huge pages; the text begins at the border of one.
-    pub(crate) const HUGE_PAGE: usize = 2 << 20;
+    pub(crate) const HUGE_PAGE: usize = HUGE_PAGE;
 
     /// An empty arena with room for about `bytes`. More than will be used costs address space only.
     pub(crate) fn with_room(bytes: usize) -> Self {
-        let pages = if bytes < PAGES_FROM { None } else { pages(bytes) };
+        let pages = if bytes < PAGES_FROM { None } else { Pages::new(bytes) };
         // Where so much cannot be reserved, it grows as it is used.
-        pages.map_or_else(Self::default, |memory| Self { memory, len: 0 })
+        pages.map_or_else(Self::default, |pages| Self { memory: Memory::Pages(pages), len: 0 })
     }
 
     /// A copy of `text`, in no more memory than it takes.
@@ -56,18 +56,17 @@ impl Arena {
 
     /// The text.
     pub(crate) fn bytes(&self) -> &[u8] {
-        let bytes = match &self.memory {
-            Memory::Heap(bytes) => return bytes,
-            Memory::Pages { map, start } => map.get(*start..).unwrap_or_default(),
-        };
-        bytes.get(..self.len).unwrap_or_default()
+        match &self.memory {
+            Memory::Heap(bytes) => bytes,
+            Memory::Pages(pages) => pages.bytes().get(..self.len).unwrap_or_default(),
+        }
     }
 
     /// Bytes of text.
     pub(crate) fn len(&self) -> usize {
         match &self.memory {
             Memory::Heap(bytes) => bytes.len(),
-            Memory::Pages { .. } => self.len,
+            Memory::Pages(_) => self.len,
         }
     }
 
@@ -83,10 +82,7 @@ impl Arena {
                 bytes.try_reserve(more).ok()?;
                 Some(Room::Spare(bytes))
             }
-            Memory::Pages { map, start } => {
-                let from = start.checked_add(at)?;
-                map.get_mut(from..from.checked_add(more)?).map(Room::Bytes)
-            }
+            Memory::Pages(pages) => pages.bytes_mut().get_mut(at..at.checked_add(more)?).map(Room::Bytes),
         }
     }
 
@@ -95,14 +91,14 @@ impl Arena {
     pub(crate) fn spare(&mut self) -> &mut [u8] {
         match &mut self.memory {
             Memory::Heap(_) => &mut [],
-            Memory::Pages { map, start } => map.get_mut(start.saturating_add(self.len)..).unwrap_or_default(),
+            Memory::Pages(pages) => pages.bytes_mut().get_mut(self.len..).unwrap_or_default(),
         }
     }
 
     /// Takes the first `bytes` of what was written into [`Room::Bytes`] into the text.
     pub(crate) fn grown(&mut self, bytes: usize) {
-        if let Memory::Pages { map, start } = &self.memory {
-            self.len = self.len.saturating_add(bytes).min(map.len().saturating_sub(*start));
+        if let Memory::Pages(pages) = &self.memory {
+            self.len = self.len.saturating_add(bytes).min(pages.bytes().len());
         }
     }
 
@@ -135,7 +131,7 @@ impl Arena {
     pub(crate) fn truncate(&mut self, len: usize) {
         match &mut self.memory {
             Memory::Heap(bytes) => bytes.truncate(len),
-            Memory::Pages { .. } => self.len = self.len.min(len),
+            Memory::Pages(_) => self.len = self.len.min(len),
         }
     }
 
@@ -143,38 +139,24 @@ impl Arena {
         match &self.memory {
             // A vector grows by itself, up to where pages are worth it.
             Memory::Heap(bytes) => bytes.capacity().max(PAGES_FROM),
-            Memory::Pages { map, start } => map.len().saturating_sub(*start),
+            Memory::Pages(pages) => pages.bytes().len(),
         }
     }
 
     /// Moves the text to where `wanted` bytes have room, and as many again.
     fn move_to(&mut self, wanted: usize) -> Option<()> {
-        let Some(memory) = pages(wanted.saturating_mul(2)).or_else(|| pages(wanted)) else {
+        let Some(pages) = Pages::new(wanted.saturating_mul(2)).or_else(|| Pages::new(wanted)) else {
             // Pages cannot be had; the heap may still have what it takes.
             if let Memory::Heap(bytes) = &mut self.memory {
                 return bytes.try_reserve(wanted.saturating_sub(bytes.len())).ok();
             }
             return None;
         };
-        let mut moved = Self { memory, len: 0 };
+        let mut moved = Self { memory: Memory::Pages(pages), len: 0 };
         moved.extend(self.bytes())?;
         *self = moved;
         Some(())
     }
-}
-
-/// Fresh pages for `bytes` bytes, all zero.
-fn pages(bytes: usize) -> Option<Memory> {
-    let len = bytes.checked_next_multiple_of(Arena::HUGE_PAGE)?.checked_add(Arena::HUGE_PAGE)?;
-    let map = MmapOptions::new().len(len).no_reserve_swap().map_anon().ok()?;
-    let address = map.as_ptr().addr();
-    let start = address.checked_next_multiple_of(Arena::HUGE_PAGE)?.checked_sub(address)?;
-    #[cfg(target_os = "linux")]
-    {
-        // A refusal costs speed only.
-        let _refused = map.advise(memmap2::Advice::HugePage);
-    }
-    Some(Memory::Pages { map, start })
 }
 
 impl fmt::Debug for Arena {

@@ -15,4 +15,5 @@
 pub(crate) mod guard;
 pub(crate) mod map;
 pub(crate) mod ofd;
+pub(crate) mod pages;
 pub(crate) mod pod;
