@@ -162,7 +162,7 @@ fn what_the_power_took_is_not_shown_though_the_log_looks_as_it_did() {
     for seed in 0..40 {
         let machine = Machine::new();
         machine.create("s");
-        let store = FileStore::on_disk(Arc::new(machine.disk.clone()), ROOT, options.clone());
+        let store = FileStore::on_disk(Arc::new(machine.disk.clone()), ROOT, options);
         let handle = store.open(&Text::from("s"), SessionAccess::Write).unwrap();
         let rows: Vec<String> = (1..200).map(row).collect();
         for rows in rows.chunks(20) {
