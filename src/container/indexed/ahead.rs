@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::num::NonZero;
 use std::sync::LazyLock;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
@@ -25,6 +26,9 @@ use crate::limits::Limits;
 /// Stored bytes of a segment, and bytes of its content, beyond which it is read in its turn and not before: so much memory at
 /// most is in use for each segment on the way.
 const AHEAD_BYTES_MAX: u64 = 1 << 20;
+
+/// A wait for one segment that is longer than this says that the thread which has it does not get to run: a megabyte takes less.
+const PATIENCE: Duration = Duration::from_millis(2);
 
 /// Other threads that are worth their while: as many as there are other processors, up to 3, which keep a consumer busy with
 /// rows. Asked once: the system's answer stands in several files.
@@ -233,23 +237,27 @@ impl<'m> Crew<'m> {
         self.has_work.notify_all();
     }
 
-    /// Job `number`, done: by another thread, or with `decoder` by this one, which does others while it would have to wait.
-    fn take(&self, number: u64, decoder: &mut Decoder) -> Done<'m> {
+    /// Job `number`, done: by another thread, or with `decoder` by this one, which does others while it would have to wait. And
+    /// how long it had to wait all the same.
+    fn take(&self, number: u64, decoder: &mut Decoder) -> (Done<'m>, Duration) {
+        let mut waited = Duration::ZERO;
         let mut state = self.state.lock();
         loop {
             if let Some(at) = state.done.iter().position(|done| done.number == number) {
-                return state.done.swap_remove(at);
+                return (state.done.swap_remove(at), waited);
             }
             if let Some(job) = state.waiting.pop_front() {
                 drop(state);
                 let done = job.run(decoder);
                 if done.number == number {
-                    return done;
+                    return (done, waited);
                 }
                 state = self.state.lock();
                 state.done.push(done);
             } else {
+                let start = Instant::now();
                 self.is_done.wait(&mut state);
+                waited = waited.saturating_add(start.elapsed());
             }
         }
     }
@@ -429,7 +437,12 @@ impl BlockReader for Ahead<'_, '_> {
         match passed.job {
             None => self.decode_here(source, &passed)?,
             Some(number) => {
-                let done = self.crew.take(number, self.inner.decoder());
+                let (done, waited) = self.crew.take(number, self.inner.decoder());
+                if waited > PATIENCE {
+                    // Others have the processors: from now on this thread is on its own.
+                    self.depth = 0;
+                    self.crew.close();
+                }
                 self.spare.push(done.stored);
                 self.current = done.content;
                 done.outcome.map_err(bad)?;
