@@ -72,10 +72,6 @@ pub trait BlockReader: Send + std::fmt::Debug {
     /// What reading gives.
     fn skip(&mut self, source: &mut dyn Source) -> Result<Option<Skipped>, ReadError>;
 
-    /// Leaves the checksums of contents alone where a checksum of the stored bytes was compared a moment before, over the very
-    /// memory that is decompressed: a second look at the same bytes, for those who do not doubt their writer.
-    fn trust_bodies(&mut self) {}
-
     /// Keeps the contents of all blocks from the next one on, one behind the other in `arena`, which is empty: each block's
     /// `content_start` counts in it. Asked before the first block; for a reader that does not decompress it means nothing.
     #[doc(hidden)]

@@ -19,12 +19,6 @@ pub trait Source {
     /// [`Fault::Truncated`] where fewer bytes are there, [`Fault::Shrunk`] where a file lost bytes since reading began.
     fn get(&mut self, offset: u64, len: usize) -> Result<&[u8], ReadError>;
 
-    /// The `len` bytes from `offset`, if the last call of [`Source::get`] put them into memory that is nobody else's: what was
-    /// found out about them then holds for them now, and the caller may write into them until the next call.
-    fn held_mut(&mut self, _offset: u64, _len: usize) -> Option<&mut [u8]> {
-        None
-    }
-
     /// Says that bytes from `offset` on will be asked for again: a walk hops over a record before it reads it.
     fn hold(&mut self, _offset: u64) {}
 
@@ -233,17 +227,6 @@ impl Source for FileSource<'_> {
             .ok_or(ReadError::bad(offset, Fault::Truncated))
     }
 
-    fn held_mut(&mut self, offset: u64, len: usize) -> Option<&mut [u8]> {
-        let end = offset.checked_add(len as u64)?;
-        let mapped = self.map.as_ref().map_or(0, |map| map.bytes().len());
-        // What the head or the map serves was not asked of the buffer.
-        if end <= self.head.len().max(mapped) as u64 {
-            return None;
-        }
-        let start = usize::try_from(offset.checked_sub(self.start)?).ok()?;
-        self.buffer.bytes_mut().get_mut(..self.filled)?.get_mut(start..start.checked_add(len)?)
-    }
-
     fn hold(&mut self, offset: u64) {
         self.held = offset;
     }
@@ -360,11 +343,7 @@ mod tests {
                     source.hold(offset as u64);
                 }
                 match source.get(offset as u64, len) {
-                    Ok(got) => {
-                        prop_assert_eq!(got, &bytes[offset..offset + len]);
-                        let held = source.held_mut(offset as u64, len);
-                        prop_assert_eq!(held.as_deref(), Some(&bytes[offset..offset + len]));
-                    }
+                    Ok(got) => prop_assert_eq!(got, &bytes[offset..offset + len]),
                     Err(_) => prop_assert!(offset + len > bytes.len()),
                 }
             }

@@ -119,24 +119,6 @@ impl Decoder {
         }
     }
 
-    /// As [`Decoder::decode_up_to`], for a frame whose stored bytes a checksum has just proved: that of its content is not
-    /// computed. `stored` is the same afterwards.
-    ///
-    /// # Errors
-    /// As [`Decoder::decode`], without [`Fault::FrameChecksum`].
-    pub(crate) fn decode_proved(
-        &mut self,
-        frame: &Frame,
-        stored: &mut [u8],
-        limit: u64,
-    ) -> Result<&[u8], Fault> {
-        if !frame.has_checksum {
-            return self.decode_up_to(frame, stored, limit);
-        }
-        without_checksum(stored, |stored| self.decode_up_to(frame, stored, limit).map(drop))?;
-        Ok(self.content())
-    }
-
     /// Decompresses one frame that states its content's size into `content`, which has room for it.
     ///
     /// # Errors
@@ -153,22 +135,6 @@ impl Decoder {
         match frame.content_size {
             Some(stated) if stated != got => Err(Fault::ContentSize { stated, got }),
             _ => Ok(()),
-        }
-    }
-
-    /// [`Decoder::decode_to`] as [`Decoder::decode_proved`] decodes.
-    ///
-    /// # Errors
-    /// As [`Decoder::decode_proved`].
-    pub(crate) fn decode_proved_to<C: WriteBuf + ?Sized>(
-        &mut self,
-        frame: &Frame,
-        stored: &mut [u8],
-        content: &mut C,
-    ) -> Result<(), Fault> {
-        match frame.has_checksum {
-            true => without_checksum(stored, |stored| self.decode_to(frame, stored, content)),
-            false => self.decode_to(frame, stored, content),
         }
     }
 
@@ -292,23 +258,6 @@ impl Decoder {
             _ => Ok(&self.content),
         }
     }
-}
-
-/// Runs `decode` on what is, to libzstd, the same frame without a checksum: the flag is off, and the last four bytes are left
-/// away. `stored` is the same afterwards.
-fn without_checksum<T>(stored: &mut [u8], decode: impl FnOnce(&[u8]) -> T) -> T {
-    /// Place and bit of the flag in a frame header (RFC 8878, 3.1.1.1.1).
-    const DESCRIPTOR: usize = 4;
-    const CHECKSUM_FLAG: u8 = 0b100;
-    let flip = |stored: &mut [u8]| {
-        if let Some(descriptor) = stored.get_mut(DESCRIPTOR) {
-            *descriptor ^= CHECKSUM_FLAG;
-        }
-    };
-    flip(stored);
-    let outcome = decode(stored.get(..stored.len().saturating_sub(4)).unwrap_or_default());
-    flip(stored);
-    outcome
 }
 
 /// Decompresses the one frame that `stored` is behind what `heap` holds, which has room for its content; the content's length.
@@ -525,28 +474,6 @@ mod tests {
             bad[bit / 8] ^= 1 << (bit % 8);
             let result = Decoder::new(Limits::DEFAULT).decode(&frame, &bad).map(<[u8]>::to_vec);
             assert!(result.is_err(), "bit {bit}");
-        }
-    }
-
-    #[test]
-    fn a_proved_frame_is_decoded_without_its_checksum_and_left_as_it_was() {
-        for (len, has_size) in [(27, true), (100_000, true), (3_000_000, true), (100_000, false)] {
-            let content: Vec<u8> = (0..len).map(|i: u32| (i % 251) as u8).collect();
-            let mut stored = Vec::with_capacity(4 << 20);
-            let mut context = CCtx::create();
-            context.set_parameter(CParameter::ContentSizeFlag(has_size)).unwrap();
-            context.set_parameter(CParameter::ChecksumFlag(true)).unwrap();
-            context.compress2(&mut stored, &content).unwrap();
-            let frame = frame::walk(&mut &stored[..], 0).unwrap();
-            *stored.last_mut().unwrap() ^= 1;
-            let before = stored.clone();
-            let mut decoder = Decoder::new(Limits::DEFAULT);
-            assert_eq!(decoder.decode(&frame, &stored), Err(Fault::FrameChecksum));
-            assert_eq!(decoder.decode_proved(&frame, &mut stored, 4 << 20).unwrap(), content);
-            assert_eq!(stored, before);
-            stored[6] = 0xff;
-            let cut = decoder.decode_proved(&frame, &mut stored, 10).map(<[u8]>::len);
-            assert!(cut.is_err(), "{cut:?}");
         }
     }
 

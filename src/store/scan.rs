@@ -578,9 +578,6 @@ impl<'l> Scan<'l> {
         blocks: &mut dyn BlockReader,
         visit: Visit<'_>,
     ) -> Result<()> {
-        if self.options.check == Check::Envelope {
-            blocks.trust_bodies();
-        }
         loop {
             let (at, fault) = match blocks.next(source) {
                 Ok(Some(block)) => match self.block(&block, visit)? {

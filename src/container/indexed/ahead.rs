@@ -142,8 +142,6 @@ struct Job<'m> {
     number: u64,
     frame: Frame,
     stored: Vec<u8>,
-    /// The body's CRC was computed over what became `stored`.
-    is_proved: bool,
     content: Content<'m>,
 }
 
@@ -178,12 +176,10 @@ impl Content<'_> {
 
 impl<'m> Job<'m> {
     fn run(self, decoder: &mut Decoder) -> Done<'m> {
-        let Self { number, frame, mut stored, is_proved, mut content } = self;
-        let outcome = match (&mut content, is_proved) {
-            (Content::Own(bytes), true) => decoder.decode_proved_to(&frame, &mut stored, bytes),
-            (Content::Own(bytes), false) => decoder.decode_to(&frame, &stored, bytes),
-            (Content::Lent(bytes), true) => decoder.decode_proved_to(&frame, &mut stored, &mut **bytes),
-            (Content::Lent(bytes), false) => decoder.decode_to(&frame, &stored, &mut **bytes),
+        let Self { number, frame, stored, mut content } = self;
+        let outcome = match &mut content {
+            Content::Own(bytes) => decoder.decode_to(&frame, &stored, bytes),
+            Content::Lent(bytes) => decoder.decode_to(&frame, &stored, &mut **bytes),
         };
         Done { number, stored, content, outcome }
     }
@@ -322,7 +318,7 @@ impl<'m> Ahead<'_, 'm> {
             };
             // A marker has no body; it only commits what stands before it.
             let Some(frame) = segment.frame else { continue };
-            let job = self.send(source, &segment, &frame, index)?;
+            let job = self.send(source, &frame, index)?;
             self.way.push_back(Passed { segment, index, begins_append, job });
             if segment.trailer.next_seq >= self.until {
                 self.crew.close();
@@ -335,13 +331,7 @@ impl<'m> Ahead<'_, 'm> {
     }
 
     /// Hands a segment over, if it is one for others: its number.
-    fn send(
-        &mut self,
-        source: &mut dyn Source,
-        segment: &Segment,
-        frame: &Frame,
-        index: u64,
-    ) -> Result<Option<u64>, ReadError> {
+    fn send(&mut self, source: &mut dyn Source, frame: &Frame, index: u64) -> Result<Option<u64>, ReadError> {
         if self.depth == 0 {
             return Ok(None);
         }
@@ -371,15 +361,13 @@ impl<'m> Ahead<'_, 'm> {
                 Content::Lent(lent)
             }
         };
-        let is_private = source.held_mut(frame.start, stored_len).is_some();
         let mut stored = self.spare.pop().unwrap_or_default();
         stored.clear();
         stored.extend_from_slice(source.get(frame.start, stored_len)?);
         source.confirm()?;
-        let is_proved = self.inner.trusts(segment) && is_private;
         let number = self.next_number;
         self.next_number = number.saturating_add(1);
-        self.crew.add(Job { number, frame: *frame, stored, is_proved, content });
+        self.crew.add(Job { number, frame: *frame, stored, content });
         Ok(Some(number))
     }
 
@@ -458,10 +446,6 @@ impl BlockReader for Ahead<'_, '_> {
     fn skip(&mut self, _source: &mut dyn Source) -> Result<Option<Skipped>, ReadError> {
         // The walk is ahead of what was given. Whoever wants to read on behind damage does not look ahead.
         Ok(None)
-    }
-
-    fn trust_bodies(&mut self) {
-        self.inner.trust_bodies();
     }
 
     fn keep_in(&mut self, _arena: Kept) {}

@@ -26,8 +26,6 @@ pub(crate) struct IndexedReader {
     index: u64,
     /// Where the last error stands, until it is skipped.
     damage: Option<u64>,
-    /// A body's CRC will do for its content.
-    trusts_bodies: bool,
 }
 
 impl IndexedReader {
@@ -41,7 +39,6 @@ impl IndexedReader {
             next_index: 0,
             index: 0,
             damage: None,
-            trusts_bodies: false,
         }
     }
 
@@ -88,11 +85,6 @@ impl IndexedReader {
     /// Whether everything before the next segment is committed.
     pub(super) fn begins_append(&self) -> bool {
         self.walk.as_ref().is_none_or(|walk| walk.previous().commit)
-    }
-
-    /// Whether the content of `segment`, in the memory over which its CRC was computed, needs no checksum of its own.
-    pub(super) fn trusts(&self, segment: &Segment) -> bool {
-        self.trusts_bodies && segment.in_one_piece
     }
 
     /// Moves behind the next segment.
@@ -145,11 +137,7 @@ impl IndexedReader {
             usize::try_from(frame.stored_len()).map_err(|_| ReadError::bad(frame.start, Fault::FrameData))?;
         let limit =
             if index == 0 { self.limits.header_bytes_max } else { self.limits.frame_content_bytes_max };
-        let is_proved = self.trusts(segment);
-        let content = match source.held_mut(frame.start, stored_len).filter(|_| is_proved) {
-            Some(stored) => self.decoder.decode_proved(&frame, stored, limit),
-            None => self.decoder.decode_up_to(&frame, source.get(frame.start, stored_len)?, limit),
-        };
+        let content = self.decoder.decode_up_to(&frame, source.get(frame.start, stored_len)?, limit);
         let content = content.map_err(|fault| ReadError::bad(frame.start, fault))?;
         source.confirm()?;
         check_lines(index == 0, content, self.limits).map_err(|fault| ReadError::bad(frame.start, fault))?;
@@ -179,14 +167,8 @@ impl IndexedReader {
             return Ok(None);
         };
         *room = Some(rest);
-        let is_proved = self.trusts(segment);
-        let outcome = match source.held_mut(frame.start, stored_in_memory).filter(|_| is_proved) {
-            Some(stored) => self.decoder.decode_proved_to(&frame, stored, &mut *content),
-            None => {
-                let stored = source.get(frame.start, stored_in_memory)?;
-                self.decoder.decode_to(&frame, stored, &mut *content)
-            }
-        };
+        let stored = source.get(frame.start, stored_in_memory)?;
+        let outcome = self.decoder.decode_to(&frame, stored, &mut *content);
         outcome.map_err(|fault| ReadError::bad(frame.start, fault))?;
         source.confirm()?;
         Ok(Some(content))
@@ -284,10 +266,6 @@ impl BlockReader for IndexedReader {
         self.next_index = u64::from(previous.segment).saturating_add(1);
         self.tail = None;
         Ok(Some(Skipped { start, end: resumed.1 }))
-    }
-
-    fn trust_bodies(&mut self) {
-        self.trusts_bodies = true;
     }
 
     fn keep_in(&mut self, arena: Kept) {

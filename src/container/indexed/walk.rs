@@ -32,8 +32,6 @@ pub(crate) struct Segment {
     pub(crate) body: (u64, u64),
     /// The data frame in the body; markers have none.
     pub(crate) frame: Option<Frame>,
-    /// The body's CRC was computed over one piece, which the source was asked for last.
-    pub(crate) in_one_piece: bool,
 }
 
 impl Segment {
@@ -79,8 +77,8 @@ impl Walk {
                 Fault::Chain { member: "body_len", expected: frame.end, got: u64::from(trailer.body_len) };
             return Err(ReadError::bad(frame.end, fault));
         }
-        let in_one_piece = check_body(source, body, &trailer)?;
-        let segment = Segment { trailer, body, frame: Some(frame), in_one_piece };
+        check_body(source, body, &trailer)?;
+        let segment = Segment { trailer, body, frame: Some(frame) };
         let mut jumps = Jumps::default();
         jumps.push(0, segment.end());
         Ok((Self { id, previous: trailer, end: segment.end(), jumps: Some(jumps), durable: 0 }, segment))
@@ -144,7 +142,7 @@ impl Walk {
         let body = (self.end, body_end);
         let stored = trailer_at(source, body_end)?;
         let trailer = Trailer::parse(&stored, self.id).map_err(WalkStop::Fault)?;
-        let mut segment = Segment { trailer, body, frame, in_one_piece: false };
+        let segment = Segment { trailer, body, frame };
         let end = segment.end();
         trailer.follows(&self.previous, self.end, end).map_err(WalkStop::Fault)?;
         if let Some(jumps) = &self.jumps {
@@ -153,7 +151,7 @@ impl Walk {
                 return Err(WalkStop::Fault(Fault::Chain { member: "skip", expected, got: trailer.skip }));
             }
         }
-        segment.in_one_piece = check_body(source, body, &trailer)?;
+        check_body(source, body, &trailer)?;
         if extension {
             return Err(WalkStop::Fault(Fault::Extension));
         }
@@ -243,8 +241,8 @@ pub(crate) fn trailer_at(source: &mut dyn Source, at: u64) -> Result<[u8; TRAILE
     }
 }
 
-/// Checks the body's CRC in pieces, so that a body of any size needs no buffer of its own; whether there was only one.
-fn check_body(source: &mut dyn Source, body: (u64, u64), trailer: &Trailer) -> Result<bool, ReadError> {
+/// Checks the body's CRC in pieces, so that a body of any size needs no buffer of its own.
+fn check_body(source: &mut dyn Source, body: (u64, u64), trailer: &Trailer) -> Result<(), ReadError> {
     const PIECE: u64 = 256 << 10;
     let len = body.1.saturating_sub(body.0);
     if len > u64::from(BODY_LEN_MAX) {
@@ -259,7 +257,7 @@ fn check_body(source: &mut dyn Source, body: (u64, u64), trailer: &Trailer) -> R
         at = at.saturating_add(piece);
     }
     if computed == trailer.body_crc {
-        Ok(len <= PIECE)
+        Ok(())
     } else {
         Err(ReadError::bad(body.0, Fault::BodyCrc { stored: trailer.body_crc, computed }))
     }
