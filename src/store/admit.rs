@@ -3,11 +3,10 @@
 use super::events::{Checked, CheckedFault};
 use super::layout::{printable, project_dir_name, session_dir_name};
 use crate::error::{Error, Result};
-use crate::format::inventory::Inventory;
 use crate::json::Text;
 use crate::limits::Limits;
 use crate::row::{Check, Header, PhysicalRow, Seeding, one_line};
-use crate::session::Admission;
+use crate::session::{Admission, Profile};
 use crate::units::Generation;
 
 /// Checks the header of a session that is to be created, for any backend, and `inherited`, which its creator says beside it: the number of
@@ -63,7 +62,7 @@ pub(crate) fn check_rows(
 ) -> Result<Checked> {
     let mut batch = Checked::starting_at(next_seq);
     batch.reserve(rows.iter().map(|row| row.len().saturating_add(1)).sum(), rows.len());
-    let vocabulary = (admission == Admission::Readable).then(|| Inventory::of(Generation::CURRENT));
+    let vocabulary = (admission == Admission::Readable).then(Profile::current);
     for (index, line) in rows.iter().enumerate() {
         let row = one_line(line)
             .and_then(|()| PhysicalRow::read(line, Generation::CURRENT, Check::Full, limits))
