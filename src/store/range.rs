@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use super::events::Events;
 use super::log_file::LogFile;
 use super::restore::require_known;
-use super::scan::{Item, Keeping, Part, Report, ScanOptions, scan_from_of, scan_keeping};
+use super::scan::{Item, Keeping, Part, Report, ScanOptions, Verdict, scan_from_of, scan_keeping};
 use super::snapshot::last_row;
 use crate::container::{Claim, Encoding, Last, claim, probe, sealed_count};
 use crate::error::Result;
@@ -63,9 +63,11 @@ fn read_as_claimed(log: &LogFile, range_of: &dyn Fn(Option<u64>) -> (u64, u64)) 
         return None;
     }
     let (events, report) = read(log, Some(total), Some(claim), from, to).ok()?;
-    match report.stopped {
-        true => Some((events, Count::Claimed(total))),
-        false => report.is_sound_with(total).then_some((events, Count::Proven(total))),
+    // A bad row stops a scan too.
+    match (report.verdict, report.stopped) {
+        (Verdict::Sound, true) => Some((events, Count::Claimed(total))),
+        (Verdict::Sound, false) if report.events == total => Some((events, Count::Proven(total))),
+        _ => None,
     }
 }
 

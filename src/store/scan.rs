@@ -916,11 +916,6 @@ fn decoder(log: &LogFile, generation: Generation, recovery: Recovery, check: Che
 }
 
 impl Report {
-    /// Whether a scan that went to the end found a sound log of `events` events.
-    pub(crate) fn is_sound_with(&self, events: u64) -> bool {
-        self.verdict == Verdict::Sound && self.events == events
-    }
-
     /// Turns a verdict that nobody may build on into its error. A torn or unfinished end is none: it was not acknowledged.
     ///
     /// # Errors
