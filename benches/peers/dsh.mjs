@@ -34,6 +34,8 @@ function firstId() {
 
 function digestOf(events, withBytes) {
   let rows = 0, seqs = 0, times = 0, bytes = 0
+  // Numbers hold the times of some thousand events; all of a long log are beyond 2^53.
+  let whole = 0n
   for (const { type, seq, time, ...rest } of withBytes ? events : []) {
     // As in the text: what follows `"data":`.
     const payload = JSON.stringify(rest)
@@ -43,8 +45,12 @@ function digestOf(events, withBytes) {
     rows += 1
     seqs += seq
     times += time - BASE
+    if ((rows & 1023) === 0) {
+      whole += BigInt(times)
+      times = 0
+    }
   }
-  return `${rows}:${seqs}:${BigInt(times) + BigInt(BASE) * BigInt(rows)}:${withBytes ? bytes : '-'}`
+  return `${rows}:${seqs}:${whole + BigInt(times) + BigInt(BASE) * BigInt(rows)}:${withBytes ? bytes : '-'}`
 }
 
 const now = () => process.hrtime.bigint()
