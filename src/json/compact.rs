@@ -1,9 +1,6 @@
 //! A check of JSON in blocks of 64 bytes: fast, and sure of what it accepts, but it leaves much to the check of single bytes.
 
-use super::masks::{BLOCK, Block, Strings};
-
-/// The last control character, none of which may stand in a string, and which are white space elsewhere.
-const CONTROL_MAX: u8 = 0x1f;
+use super::masks::{BLOCK, Block, CONTROL_MAX, Strings, escapes_are_sound};
 
 /// Whether `text`, which is well-formed UTF-8, surely is an object or an array without white space, nested no deeper than
 /// `depth_max` and 64.
@@ -98,7 +95,8 @@ impl Walk<'_> {
         let outside = !(split.inside | split.close) & valid;
         let escaped = split.escaped & valid;
         // Most escapes are these three.
-        if escaped != 0 && !self.escapes_are_sound(escaped & !(quotes | backslashes | block.eq(b'n')), start)
+        if escaped != 0
+            && !escapes_are_sound(self.text, start, escaped & !(quotes | backslashes | block.eq(b'n')))
         {
             return false;
         }
@@ -109,26 +107,6 @@ impl Walk<'_> {
         }
         let tokens = Tokens { inside: split.inside, closing: split.close, outside, valid };
         self.tokens(block, tokens, start)
-    }
-
-    fn escapes_are_sound(&self, mut escaped: u64, start: usize) -> bool {
-        while escaped != 0 {
-            let at = start.wrapping_add(escaped.trailing_zeros() as usize);
-            escaped &= escaped.wrapping_sub(1);
-            let is_sound = match self.text.get(at) {
-                Some(b'/' | b'b' | b'f' | b'r' | b't') => true,
-                Some(b'u') => self
-                    .text
-                    .get(at.wrapping_add(1)..)
-                    .and_then(<[u8]>::first_chunk::<4>)
-                    .is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit)),
-                _ => false,
-            };
-            if !is_sound {
-                return false;
-            }
-        }
-        true
     }
 
     /// Checks what follows what outside of strings.

@@ -29,7 +29,8 @@ impl Lane {
 
     #[inline]
     fn are_stops(self) -> u8x16 {
-        let (quote, backslash, control) = (u8x16::splat(b'"'), u8x16::splat(b'\\'), u8x16::splat(0x1f));
+        let (quote, backslash, control) =
+            (u8x16::splat(b'"'), u8x16::splat(b'\\'), u8x16::splat(CONTROL_MAX));
         let Self(lane) = self;
         lane.simd_eq(quote) | lane.simd_eq(backslash) | lane.min(control).simd_eq(lane)
     }
@@ -158,6 +159,29 @@ impl Block {
         let [a, b, c, d] = self.0.map(|lane| u64::from(test(lane).to_bitmask()));
         a | b << 16 | c << 32 | d << 48
     }
+}
+
+/// The last control character, none of which may stand in a string.
+pub(crate) const CONTROL_MAX: u8 = 0x1f;
+
+/// Whether what stands at the places `escaped` of the block at `base` may stand behind a backslash.
+#[inline]
+pub(crate) fn escapes_are_sound(text: &[u8], base: usize, mut escaped: u64) -> bool {
+    while escaped != 0 {
+        let at = base.saturating_add(escaped.trailing_zeros() as usize);
+        escaped &= escaped.wrapping_sub(1);
+        let is_sound = match text.get(at..) {
+            Some([b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', ..]) => true,
+            Some([b'u', digits @ ..]) => {
+                digits.first_chunk::<4>().is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+            }
+            _ => false,
+        };
+        if !is_sound {
+            return false;
+        }
+    }
+    true
 }
 
 /// Bit `i` is the parity of the bits up to and including `i`.

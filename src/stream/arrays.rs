@@ -3,7 +3,7 @@
 use super::record::{Member, Table};
 use super::scan::integer;
 use crate::json::SAFE_INTEGER_MAX;
-use crate::json::masks::{BLOCK, Block, Strings, below_first};
+use crate::json::masks::{BLOCK, Block, CONTROL_MAX, Strings, below_first, escapes_are_sound};
 
 /// Reads the gaps of a run from `at` on, giving the table one member for the first fragment and one more for each gap.
 /// The end of the closing bracket, and where the run's gaps are among the wide ones, if they are there.
@@ -161,9 +161,6 @@ const FRAGMENTS_MAX: usize = BLOCK / 3 + 1;
 /// Fragments that usually end in a block.
 const FRAGMENTS_FEW: usize = 10;
 
-/// The last control character, none of which may stand in a string.
-const CONTROL_MAX: u8 = 0x1f;
-
 /// Finds the ends of the fragments from `at` on: as many as there are members, one comma between two of them, every
 /// escape well-formed, no control character, and then the closing bracket. The end of all.
 #[inline(never)]
@@ -192,7 +189,9 @@ pub(super) fn fragments(text: &[u8], at: usize, members: &mut [Member]) -> Optio
             let odd = (after_close ^ outside) | (outside & !comma);
             let before = below_first(odd);
             let simple = quote | backslash | block.eq(b'n');
-            escapes(text, base, split.escaped & split.inside & before & !simple)?;
+            if !escapes_are_sound(text, base, split.escaped & split.inside & before & !simple) {
+                return None;
+            }
             *closes = split.close & before;
             if odd != 0 {
                 let end = odd.trailing_zeros();
@@ -224,21 +223,6 @@ pub(super) fn fragments(text: &[u8], at: usize, members: &mut [Member]) -> Optio
 
 /// Blocks that are classified at a time.
 const BATCH: usize = 8;
-
-/// Checks what stands after backslashes, at the places `escaped` of the block at `base`.
-#[inline]
-fn escapes(text: &[u8], base: usize, mut escaped: u64) -> Option<()> {
-    while escaped != 0 {
-        let at = base.saturating_add(escaped.trailing_zeros() as usize);
-        escaped &= escaped.wrapping_sub(1);
-        match text.get(at..)? {
-            [b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', ..] => {}
-            [b'u', digits @ ..] if digits.first_chunk::<4>()?.iter().all(u8::is_ascii_hexdigit) => {}
-            _ => return None,
-        }
-    }
-    Some(())
-}
 
 /// Notes the ends `closes` of as many members, in bytes from `from_start` on; the members after them.
 #[inline]
