@@ -17,10 +17,15 @@ const PATIENCE: Duration = if cfg!(test) { Duration::from_millis(200) } else { D
 /// This thread makes all that no helper has begun when it comes to it, so that a busy machine costs no more than a copy of what was
 /// offered. There is a helper for each core but one, started when it is wanted; those that are busy are offered nothing.
 pub(super) fn encode_each(encoder: Encoder, contents: &[&[u8]]) -> Vec<Vec<u8>> {
-    static HELPERS: LazyLock<Arc<Helpers>> = LazyLock::new(|| {
-        Arc::new(Helpers::new(thread::available_parallelism().map_or(1, usize::from).saturating_sub(1)))
-    });
+    static HELPERS: LazyLock<Arc<Helpers>> = LazyLock::new(|| Arc::new(Helpers::new(other_processors())));
     HELPERS.encode_each(encoder, contents)
+}
+
+/// Processors besides the one that asks. Asked once: the system's answer stands in several files.
+pub(super) fn other_processors() -> usize {
+    static OTHERS: LazyLock<usize> =
+        LazyLock::new(|| thread::available_parallelism().map_or(1, usize::from).saturating_sub(1));
+    *OTHERS
 }
 
 /// Threads that compress.

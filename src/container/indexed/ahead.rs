@@ -5,8 +5,6 @@
 //! wrong is said when its turn comes.
 
 use std::collections::VecDeque;
-use std::num::NonZero;
-use std::sync::LazyLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,6 +15,7 @@ use super::walk::{Segment, WalkStop};
 use crate::container::fault::{Fault, ReadError};
 use crate::container::frame::Frame;
 use crate::container::read::{Block, BlockReader, Kept, Skipped, check_lines};
+use crate::container::side::other_processors;
 use crate::container::source::Source;
 use crate::container::tail::Tail;
 use crate::container::write::BlockWriter;
@@ -31,13 +30,9 @@ const AHEAD_BYTES_MAX: u64 = 1 << 20;
 const PATIENCE: Duration = Duration::from_millis(2);
 
 /// Other threads that are worth their while: as many as there are other processors, up to 3, which keep a consumer busy with
-/// rows. Asked once: the system's answer stands in several files.
+/// rows.
 pub(crate) fn other_threads() -> usize {
-    static THREADS: LazyLock<usize> = LazyLock::new(|| {
-        let processors = thread::available_parallelism().map_or(1, NonZero::get);
-        processors.saturating_sub(1).min(3)
-    });
-    *THREADS
+    other_processors().min(3)
 }
 
 /// What a reader that looks ahead needs to know of who reads.
