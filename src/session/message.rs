@@ -4,7 +4,7 @@
 
 use super::kind::Kind;
 use super::profile::ToolResults;
-use crate::json::Node;
+use crate::json::{Node, Str};
 
 /// What is wrong with a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -97,6 +97,19 @@ pub(super) fn has_text(node: Node<'_>, member: &str) -> bool {
 
 pub(super) fn is_text(node: Node<'_>, member: &str, value: &str) -> bool {
     node.get(member).and_then(Node::as_str).is_some_and(|text| text.eq_str(value))
+}
+
+/// Whether a person is the source of `message`, which is that of a `user/message`: plugins, tools and other agents write such too.
+pub(crate) fn is_of_person(message: Node<'_>) -> bool {
+    message.get("source").is_some_and(|source| is_text(source, "kind", "user"))
+}
+
+/// The texts of a message's blocks of that type.
+pub(crate) fn texts(message: Node<'_>) -> impl Iterator<Item = Str<'_>> {
+    let blocks = message.get("content").and_then(Node::items).into_iter().flatten();
+    blocks
+        .filter(|block| is_text(*block, "type", "text"))
+        .filter_map(|block| block.get("text").and_then(Node::as_str))
 }
 
 fn ensure(holds: bool, fault: MessageFault) -> Result<(), MessageFault> {

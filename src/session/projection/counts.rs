@@ -1,9 +1,8 @@
 use super::input::Occurrence;
-use super::last_messages::is_prompt;
 use super::set::Projection;
 use super::state::{ObjectWriter, add, read_count, read_flag};
 use crate::json::Node;
-use crate::session::Kind;
+use crate::session::{Kind, is_of_person};
 
 /// How many turns, steps, messages and tool calls there were, inherited ones included.
 #[derive(Debug)]
@@ -47,7 +46,7 @@ impl Projection for Counts {
                 return;
             }
             Some(Kind::StepStart) => &mut state.steps,
-            Some(Kind::UserMessage) if event.data().is_some_and(is_prompt) => &mut state.prompts,
+            Some(Kind::UserMessage) if event.data().is_some_and(is_of_person) => &mut state.prompts,
             Some(Kind::AssistantMessage) => &mut state.answers,
             Some(Kind::ToolCall) => &mut state.tool_calls,
             _ => return,

@@ -2,8 +2,8 @@ use super::input::Occurrence;
 use super::preview::Preview;
 use super::set::Projection;
 use super::state::{ObjectWriter, read_count, read_time};
-use crate::json::{Node, Str};
-use crate::session::Kind;
+use crate::json::Node;
+use crate::session::{Kind, is_of_person, texts};
 use crate::units::UnixMs;
 
 /// What a person and what the model said last.
@@ -66,7 +66,7 @@ impl Projection for LastMessages {
         };
         match event.kind() {
             Some(Kind::UserMessage) => {
-                let Some(message) = event.data().filter(|message| is_prompt(*message)) else { return };
+                let Some(message) = event.data().filter(|message| is_of_person(*message)) else { return };
                 // One of pictures alone is a prompt too, of which nothing can be shown.
                 let (time, seq) = (event.event().time(), event.event().seq().get());
                 state.prompt = Some(said(message).unwrap_or(Said { text: Preview::default(), time, seq }));
@@ -104,18 +104,4 @@ impl Projection for LastMessages {
         };
         Some(LastSaid { prompt: read("prompt")?, answer: read("answer")? })
     }
-}
-
-/// Whether a person said it.
-pub(super) fn is_prompt(message: Node<'_>) -> bool {
-    let kind = message.get("source").and_then(|source| source.get("kind")).and_then(Node::as_str);
-    kind.is_some_and(|kind| kind.eq_str("user"))
-}
-
-/// The texts of a message's blocks of that type.
-fn texts(message: Node<'_>) -> impl Iterator<Item = Str<'_>> {
-    message.get("content").and_then(Node::items).into_iter().flatten().filter_map(|block| {
-        let is_text = block.get("type").and_then(Node::as_str).is_some_and(|kind| kind.eq_str("text"));
-        block.get("text").and_then(Node::as_str).filter(|_| is_text)
-    })
 }

@@ -6,9 +6,10 @@ use super::page::PageEnd;
 use super::preview::preview;
 use super::request::{PageLimits, PageRequest, PageStart};
 use crate::error::{Error, Result};
-use crate::json::{Node, Tape};
+use crate::json::{Node, Str, Tape};
 use crate::limits::Limits;
 use crate::row::Event;
+use crate::session::{is_of_person, texts};
 use crate::store::cancel::Cancel;
 use crate::store::seam::SessionHandle;
 use crate::units::UnixMs;
@@ -201,15 +202,10 @@ impl TurnIndex {
         }
         let mut tape = Tape::default();
         let Some(message) = data_of(event, &mut tape) else { return };
-        let is = |node: Option<Node<'_>>, value| {
-            node.and_then(Node::as_str).is_some_and(|text| text.eq_str(value))
-        };
-        if !is(message.get("source").and_then(|source| source.get("kind")), "user") {
+        if !is_of_person(message) {
             return;
         }
-        let blocks = message.get("content").and_then(Node::items).into_iter().flatten();
-        let texts = blocks.filter(|block| is(block.get("type"), "text"));
-        let texts = texts.filter_map(|block| Some(block.get("text")?.as_str()?.units()));
+        let texts = texts(message).map(Str::units);
         let prompt = Some(preview(texts, self.prompt_chars)).filter(|prompt| !prompt.is_empty());
         match open {
             Some(turn) => turn.prompt = prompt,

@@ -2,9 +2,9 @@
 
 use super::super::snapshot::{Snapshot, State};
 use super::list::Listed;
-use crate::json::{Node, Tape};
+use crate::json::Tape;
 use crate::row::{Event, Header, Seeding};
-use crate::session::Log;
+use crate::session::{Log, is_of_person};
 use crate::units::UnixMs;
 
 /// What has happened in a session.
@@ -142,8 +142,6 @@ impl Activity {
 /// Whether a person wrote that. A message that replaces another one is of its own time, not of the person's.
 fn is_prompt(event: &Event<'_>, tape: &mut Tape) -> bool {
     event.is("user/message") && event.surface_op() == Some("\"append\"") && {
-        let data = tape.parse(event.data().as_bytes(), u32::MAX).ok();
-        let kind = data.and_then(|data| data.get("source")?.get("kind"));
-        kind.and_then(Node::as_str).is_some_and(|kind| kind.eq_str("user"))
+        tape.parse(event.data().as_bytes(), u32::MAX).is_ok_and(is_of_person)
     }
 }
