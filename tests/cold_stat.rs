@@ -1,8 +1,12 @@
 //! What a session is, and how many events it has, is told by the two ends of its log: whatever the log's length.
 
+#[path = "common/chance.rs"]
+mod chance;
+
 use std::path::Path;
 use std::sync::Arc;
 
+use chance::noise;
 use seslog::container::disk::Disk;
 use seslog::container::disk::fault::{FaultDisk, OpKind};
 use seslog::container::{Batch, Encoding, LogId, RowMark, create};
@@ -49,17 +53,6 @@ fn log(encoding: Encoding, stored_min: usize, last: u64) -> (Vec<u8>, u64) {
     }
     append(last, &mut out);
     (out, seq)
-}
-
-/// Letters that hardly compress.
-fn noise() -> Vec<u8> {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut state = 1_u64;
-    let mut next = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        LETTERS[(state >> 58) as usize]
-    };
-    (0..1 << 20).map(|_| next()).collect()
 }
 
 /// Bytes that looking at the log reads of it, and in how many calls.

@@ -17,6 +17,7 @@ mod admission;
 mod append;
 #[path = "session_rules/closers.rs"]
 mod closers;
+mod common;
 #[path = "session_rules/live.rs"]
 mod live;
 #[path = "session_rules/messages.rs"]

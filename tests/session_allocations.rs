@@ -1,6 +1,7 @@
 //! How often session logic asks the allocator for memory: for the log that grows, and hardly for anything else.
 #![expect(unsafe_code, reason = "a counting allocator has no other way")]
 
+mod common;
 mod sessions;
 
 use std::alloc::{GlobalAlloc, Layout, System};

@@ -11,6 +11,7 @@ use std::thread;
 
 use serde_json::Value;
 
+pub(crate) mod chance;
 pub(crate) mod sessions;
 
 /// Says on the real stderr that something was not tested, and why.

@@ -7,6 +7,7 @@ use seslog::container::{Batch, Encoding, LogId, RowMark, create};
 use seslog::store::history::{Page, PageEnd, PageLimits, PageRequest};
 use seslog::store::{FileHandle, SessionAccess};
 
+use crate::common::chance::noise;
 use crate::common::sessions::{CREATED_AT, header};
 use crate::model::{log_path, open};
 
@@ -37,17 +38,6 @@ fn log(encoding: Encoding, stored_min: usize, rows: usize) -> (Vec<u8>, u64) {
         writer.accept(true);
     }
     (out, seq)
-}
-
-/// Letters that hardly compress.
-fn noise() -> Vec<u8> {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut state = 1_u64;
-    let mut next = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        LETTERS[(state >> 58) as usize]
-    };
-    (0..1 << 20).map(|_| next()).collect()
 }
 
 /// Bytes that some pages read, and in how many calls.

@@ -1,32 +1,7 @@
 //! Logs by chance: turns, steps, messages, tools and replacements, sound or broken in one place.
 
 use super::{APPEND, row};
-
-/// A sequence of numbers that looks random and is always the same for a seed.
-pub(crate) struct Dice(u64);
-
-impl Dice {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x1234_5678_9abc_def0)
-    }
-
-    pub(crate) fn below(&mut self, n: usize) -> usize {
-        // splitmix64
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        usize::try_from((z ^ (z >> 31)) % u64::try_from(n).expect("small")).expect("below n")
-    }
-
-    pub(crate) fn one_in(&mut self, n: usize) -> bool {
-        self.below(n) == 0
-    }
-
-    pub(crate) fn pick<'a, T: ?Sized>(&mut self, items: &[&'a T]) -> &'a T {
-        items[self.below(items.len())]
-    }
-}
+pub(crate) use crate::common::chance::Dice;
 
 /// How logs of a run are made.
 #[derive(Clone, Copy)]
