@@ -399,11 +399,13 @@ pub(crate) fn scan_behind(
 ) -> Result<Option<Report>> {
     let Some((_, header)) = head_of(log)? else { return Ok(None) };
     let mut source = log.source()?;
-    scan_stretch(log, &mut source, header.clone(), options, start, visit)
+    let blocks = reader_behind(&mut source, log.encoding(), *log.limits(), start);
+    let Some(blocks) = blocks.map_err(|error| Error::read(log.path(), 0, error))? else { return Ok(None) };
+    scan_stretch(log, &mut source, header.clone(), options, blocks, visit).map(Some)
 }
 
-/// As [`scan_behind`], to the end of `source`, which holds the log or a beginning of it that ends with a block, and whatever of
-/// it was looked at last.
+/// As [`scan_behind`], with the blocks of a reader that stands in the middle, to the end of `source`: that holds the log, or a
+/// beginning of it that ends with a block, and whatever of it was looked at last.
 ///
 /// # Errors
 /// As [`scan`].
@@ -412,16 +414,12 @@ pub(crate) fn scan_stretch(
     source: &mut FileSource<'_>,
     header: Header,
     options: ScanOptions,
-    start: u64,
+    mut blocks: Box<dyn BlockReader>,
     visit: Visit<'_>,
-) -> Result<Option<Report>> {
-    let blocks = reader_behind(source, log.encoding(), *log.limits(), start);
-    let Some(mut blocks) = blocks.map_err(|error| Error::read(log.path(), 0, error))? else {
-        return Ok(None);
-    };
+) -> Result<Report> {
     let mut scan = Scan::in_the_middle(log, options, header);
     scan.run(source, &mut *blocks, visit)?;
-    Ok(Some(scan.finish(blocks.tail())))
+    Ok(scan.finish(blocks.tail()))
 }
 
 /// Scans the end of a log as far as an append needs it, and hands out the reader, whose writer goes on behind the last block.
