@@ -240,6 +240,13 @@ impl<'a> Event<'a> {
     pub const fn surface_op(&self) -> Option<&'a str> {
         self.surface_op
     }
+
+    /// Whether the event adds to the surface what was not there before: what people said and were told. Other events of the surface
+    /// replace what the model is shown of it.
+    #[must_use]
+    pub fn is_appended(&self) -> bool {
+        self.surface_op == Some(APPEND)
+    }
 }
 
 /// How many bytes before the payload's end [`Event::scan`] searches for the start of another member.
