@@ -76,8 +76,8 @@ impl Helpers {
             frame
         };
         // What is offered is what comes last: this thread begins with the first.
-        let idle = if encoder.is_store() { 0 } else { self.idle() };
-        let own = contents.len().saturating_sub(contents.len().saturating_sub(1).min(idle.saturating_mul(4)));
+        let offered = contents.len().saturating_sub(1).min(self.idle().saturating_mul(4));
+        let own = contents.len().saturating_sub(offered);
         let (own, offered) = contents.split_at_checked(own).unwrap_or((contents, &[]));
         let jobs: Vec<_> = offered.iter().map(|content| Job::new(encoder, content)).collect();
         self.offer(&jobs);

@@ -9,6 +9,7 @@ use zstd_safe::{CCtx, CParameter, DCtx, DParameter, InBuffer, OutBuffer, ResetDi
 use super::arena::{Arena, Room};
 use super::fault::Fault;
 use super::frame::Frame;
+use super::stored;
 use super::tail::holds_zero_sector;
 use crate::limits::Limits;
 
@@ -301,7 +302,7 @@ pub(crate) struct Encoder {
 impl Encoder {
     /// `level` is [`LEVEL_STORE`], or clamped to what Zstandard knows, see [`zstd_safe::min_c_level`].
     pub(crate) fn new(level: i32) -> Self {
-        // The fastest level looks for a match once in 128 KB, which is the longest block: nothing is found, and all is copied.
+        // What looks for a match once in 128 KB, which is the longest block, would find none: it is copied without a look.
         let level = if level == LEVEL_STORE { i32::MIN } else { level };
         Self { level: level.clamp(zstd_safe::min_c_level(), zstd_safe::max_c_level()) }
     }
@@ -352,6 +353,9 @@ impl Encoder {
 
     /// Appends one frame that holds `content` to `out`.
     pub(crate) fn encode(self, content: &[u8], out: &mut Vec<u8>) {
+        if self.is_store() {
+            return stored::encode(content, out);
+        }
         /// High levels take a hundred times as much: not worth keeping.
         const CONTEXT_KEPT: usize = 4 << 20;
         let mut context = ENCODERS.take().unwrap_or_else(CCtx::create);

@@ -160,9 +160,11 @@ impl IndexedWriter {
     ) -> Result<(), Fault> {
         let mut pieces = pieces(batch, self.segment_content).peekable();
         while let Some(mut first) = pieces.next() {
-            if pieces.peek().is_none() {
+            // What is only copied is copied to where it is wanted.
+            if pieces.peek().is_none() || self.encoder.is_store() {
                 first.is_last &= commits;
-                return self.segment(chain, &first, None, out);
+                self.segment(chain, &first, None, out)?;
+                continue;
             }
             let window: Vec<_> = iter::once(first).chain(pieces.by_ref().take(WINDOW)).collect();
             let contents: Vec<_> = window.iter().map(|piece| piece.content).collect();
