@@ -123,6 +123,11 @@ impl Appender {
         Err(self.foreign(format!("it had {was} bytes when it was read, and has {is} now")))
     }
 
+    /// Tells that a batch of about `bytes` bytes will be appended in a moment, if nothing is wrong with it.
+    pub(crate) fn announce(&self, bytes: usize) {
+        self.writer.announce(bytes);
+    }
+
     /// Stores `batch`, as one write. With [`Durability::Sync`] it is on disk when this returns.
     ///
     /// A batch of more than 256 MiB takes a write for each 256 MiB, and the last one commits it.

@@ -7,7 +7,7 @@ use super::walk::Walk;
 use crate::container::batch::Batch;
 use crate::container::crc::crc32;
 use crate::container::fault::Fault;
-use crate::container::side::encode_each;
+use crate::container::side::{encode_each, rouse};
 use crate::container::trailer::{BODY_LEN_MAX, LogId, Trailer, UNSYNCED_MAX};
 use crate::container::write::BlockWriter;
 use crate::container::zstd::Encoder;
@@ -179,6 +179,12 @@ impl IndexedWriter {
 }
 
 impl BlockWriter for IndexedWriter {
+    fn announce(&self, bytes: usize) {
+        if bytes > self.segment_content && !self.encoder.is_store() {
+            rouse();
+        }
+    }
+
     fn stage(&mut self, batch: &Batch<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
         self.stage_segments(batch, true, out)
     }
