@@ -28,9 +28,11 @@ mod side;
 mod source;
 #[doc(hidden)]
 pub mod spec;
+mod stored;
 mod tail;
 mod trailer;
 mod write;
+mod xxh64;
 mod zstd;
 
 /// What the bodies of the fuzz targets look at piece by piece.
