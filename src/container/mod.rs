@@ -32,7 +32,6 @@ mod stored;
 mod tail;
 mod trailer;
 mod write;
-mod xxh64;
 mod zstd;
 
 /// What the bodies of the fuzz targets look at piece by piece.

@@ -2,8 +2,11 @@
 //!
 //! Spec: `format-spec/02-frames.md`, "What a writer writes".
 
+use std::hash::Hasher as _;
+
+use twox_hash::XxHash64;
+
 use super::frame;
-use super::xxh64::Xxh64;
 
 /// The longest block that Zstandard knows.
 const BLOCK: usize = 128 << 10;
@@ -11,7 +14,7 @@ const BLOCK: usize = 128 << 10;
 const WINDOW: usize = 512 << 10;
 /// [`WINDOW`] as a window descriptor: 2^(10 + 9).
 const WINDOW_DESCRIPTOR: u8 = 9 << 3;
-/// Bytes that are copied and summed up together: they stay in the nearest cache in between. A multiple of a checksum's stripe.
+/// Bytes that are copied and summed up together: they stay in the nearest cache in between.
 const PIECE: usize = 16 << 10;
 
 /// Appends one checksummed frame that states its content size and holds `content` as it is.
@@ -22,8 +25,7 @@ pub(crate) fn encode(content: &[u8], out: &mut Vec<u8>) {
     let blocks = content.len().div_ceil(BLOCK).max(1);
     out.reserve(content.len().saturating_add(blocks.saturating_mul(BLOCK_HEADER)).saturating_add(FRAME));
     header(content.len(), out);
-    let mut checksum = Xxh64::new();
-    let mut last: &[u8] = &[];
+    let mut checksum = XxHash64::with_seed(0);
     let mut blocks = content.chunks(BLOCK).peekable();
     if blocks.peek().is_none() {
         block_header(0, true, out);
@@ -32,11 +34,10 @@ pub(crate) fn encode(content: &[u8], out: &mut Vec<u8>) {
         block_header(block.len(), blocks.peek().is_none(), out);
         for piece in block.chunks(PIECE) {
             out.extend_from_slice(piece);
-            // Only the very last piece is no multiple of a stripe.
-            last = checksum.stripes(piece);
+            checksum.write(piece);
         }
     }
-    let [a, b, c, d, ..] = checksum.finish(last).to_le_bytes();
+    let [a, b, c, d, ..] = checksum.finish().to_le_bytes();
     out.extend_from_slice(&[a, b, c, d]);
 }
 
