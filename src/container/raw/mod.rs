@@ -1,5 +1,5 @@
-//! The only module with `unsafe`: read-only maps, the guard that keeps them from killing the host, and one file lock
-//! that no safe crate offers.
+//! The only module with `unsafe`: read-only maps, the guard that keeps them from killing the host, one file lock
+//! that no safe crate offers, and instructions that not every processor has.
 //!
 //! What makes it sound, as a whole:
 //!
@@ -17,3 +17,5 @@ pub(crate) mod map;
 pub(crate) mod ofd;
 pub(crate) mod pages;
 pub(crate) mod pod;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod vector;
