@@ -167,7 +167,8 @@ impl Lab {
         let name = log.file_name().ok_or("no file name")?;
         let migrated = fs::read(out.join(name))?;
         let rows = memchr::memchr_iter(b'\n', &migrated).count() as u64 - 1;
-        let digest = crate::digest::Digest { rows: Some(rows), ..Default::default() };
+        let bytes = Some(migrated.len() as u64);
+        let digest = crate::digest::Digest { rows: Some(rows), bytes, ..Default::default() };
         Ok(Sample::new(took, digest).with("bytes", text.len() as f64))
     }
 
