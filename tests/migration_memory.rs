@@ -15,11 +15,13 @@ fn peak() -> Option<usize> {
     Some(line.split_whitespace().nth(1)?.parse::<usize>().ok()? << 10)
 }
 
-/// Writes rows one at a time, as a file would give them.
+/// Writes rows one at a time, as a file would give them, or a megabyte of them.
 struct Rows<'m> {
     migration: Migration,
     sink: &'m mut dyn FnMut(&TargetRow<'_>) -> ControlFlow<()>,
     line: String,
+    /// Lines that are pushed at once.
+    lines: Option<Vec<u8>>,
     seq: u64,
     bytes: usize,
 }
@@ -30,8 +32,20 @@ impl Rows<'_> {
         write(&mut self.line, self.seq);
         self.seq += events;
         self.bytes += self.line.len() + 1;
-        let flow = self.migration.push(self.line.as_bytes(), self.sink).expect("the row converts");
-        assert!(flow.is_continue());
+        let flow = match &mut self.lines {
+            None => self.migration.push(self.line.as_bytes(), self.sink),
+            Some(lines) => {
+                lines.extend_from_slice(self.line.as_bytes());
+                lines.push(b'\n');
+                if lines.len() < 1 << 20 {
+                    return;
+                }
+                let flow = self.migration.push_lines(lines, self.sink);
+                lines.clear();
+                flow
+            }
+        };
+        assert!(flow.expect("the rows convert").is_continue());
     }
 
     fn event(&mut self, kind: &str, data: &str, more: &str) {
@@ -75,6 +89,14 @@ fn memory_is_that_of_the_largest_attempt() {
     let Some(before) = peak() else {
         return common::skip("this system does not tell how much memory was used");
     };
+    // One after the other: the peak is that of the process.
+    for at_once in [false, true] {
+        check(before, at_once);
+    }
+}
+
+/// `before` is the peak before anything was converted.
+fn check(before: usize, at_once: bool) {
     let megabytes = std::env::var("SESLOG_MEMORY_MB").map_or(48, |value| value.parse().expect("a number"));
     let header = br#"{"type":"session","version":1,"id":"s","createdAt":5,"delegationDepth":0}"#;
     let header = Header::parse(header, &Limits::DEFAULT).expect("a header");
@@ -85,14 +107,16 @@ fn memory_is_that_of_the_largest_attempt() {
         largest = largest.max(row.len());
         ControlFlow::Continue(())
     };
-    let mut rows = Rows { migration, sink: &mut sink, line: String::new(), seq: 0, bytes: 0 };
+    let mut rows = Rows { migration, sink: &mut sink, line: String::new(), lines: None, seq: 0, bytes: 0 };
+    rows.lines = at_once.then(Vec::new);
     let mut turn = 0;
     while rows.bytes < megabytes << 20 {
         turn += 1;
         // One attempt of some ten megabytes in the middle of small ones.
         rows.turn(turn, if turn == 100 { 6000 } else { 3 });
     }
-    let Rows { mut migration, bytes, .. } = rows;
+    let Rows { mut migration, bytes, lines, .. } = rows;
+    let _ = migration.push_lines(&lines.unwrap_or_default(), &mut sink).expect("the rows convert");
     let outcome = migration.finish(&mut sink).expect("the log converts");
     assert_eq!(outcome.events, events);
     let used = peak().expect("it was told before") - before;

@@ -102,7 +102,13 @@ impl StreamWriter {
     fn push_chunk(&mut self, event: &ChunkEvent<'_>) {
         let (time, chunk) = (event.time, event.chunk);
         let ChunkKind::Delta(kind) = event.kind else {
-            return self.push_raw(time, |out| chunk.write_canonical(out));
+            return self.push_raw(time, |out| {
+                if event.is_canonical {
+                    out.extend_from_slice(chunk.raw().as_bytes());
+                } else {
+                    chunk.write_canonical(out);
+                }
+            });
         };
         let (mut index, mut fragment, mut id, mut name) = (None, None, None, None);
         for (member, value) in chunk.members().into_iter().flatten() {

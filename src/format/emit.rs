@@ -133,13 +133,14 @@ impl Emitter {
         self.row.clear();
         let mut split = None;
         self.write_row(event, kind, data, (seq, time.unwrap_or(0)), surface_op, cites, &patch, &mut split);
-        let stream = match settled {
-            Settled::Yes(stream) => stream.records(),
-            Settled::No | Settled::Empty => &[],
+        let (at, middle) = match (split, settled) {
+            (Some(Split::Stream(at)), Settled::Yes(stream)) => (at, stream.records()),
+            (Some(Split::Stream(at)), _) => (at, &[][..]),
+            (Some(Split::Data(at)), _) => (at, data.raw().as_bytes()),
+            (None, _) => (self.row.len(), &[][..]),
         };
-        let at = split.unwrap_or(self.row.len());
         let (head, tail) = self.row.split_at_checked(at).unwrap_or((&self.row, &[]));
-        self.target.deliver(seq, time.unwrap_or(0), [head, stream, tail], sink);
+        self.target.deliver(seq, time.unwrap_or(0), [head, middle, tail], sink);
         Ok(())
     }
 
@@ -350,7 +351,7 @@ impl Emitter {
         surface_op: SurfaceOp,
         cites: bool,
         patch: &Patch<'_>,
-        split: &mut Option<usize>,
+        split: &mut Option<Split>,
     ) {
         let mut row = Object::new(&mut self.row);
         let envelope = event.envelope;
@@ -364,7 +365,12 @@ impl Emitter {
                 }
                 Member::Data => {
                     row.plain_key("data");
-                    write_data(row.out, data, patch, &self.payload, split);
+                    let is_canonical = event.is_canonical || data.is_canonical();
+                    if is_canonical && patch.keeps_all() {
+                        *split = Some(Split::Data(row.out.len()));
+                    } else {
+                        write_data(row.out, data, patch, &self.payload, split);
+                    }
                 }
                 Member::Ignorable => {
                     row.plain_key("ignorable");
@@ -404,6 +410,25 @@ enum Patch<'i> {
     PluginSource,
 }
 
+impl Patch<'_> {
+    /// Whether the payload stays as it is.
+    fn keeps_all(&self) -> bool {
+        match self {
+            Self::References(references) => !references.iter().any(is_in_payload),
+            Self::Stream | Self::CutMarker | Self::PluginSource => false,
+        }
+    }
+}
+
+/// Where a row that is written parts, and what goes there: text that stands somewhere already.
+#[derive(Clone, Copy, Debug)]
+enum Split {
+    /// The records of a stream.
+    Stream(usize),
+    /// The payload as it came.
+    Data(usize),
+}
+
 const CUT_MARKER: &[u8] = br#"{"inherited":true}"#;
 
 const BAD_TIME: Detail = Detail::Rule("the time is no safe integer");
@@ -413,11 +438,11 @@ fn write_data(
     data: Node<'_>,
     patch: &Patch<'_>,
     refs: &PayloadRefs,
-    split: &mut Option<usize>,
+    split: &mut Option<Split>,
 ) {
     match patch {
         Patch::CutMarker => out.extend_from_slice(CUT_MARKER),
-        Patch::References(references) if !references.iter().any(is_in_payload) => data.write_canonical(out),
+        Patch::References(_) if patch.keeps_all() => data.write_canonical(out),
         Patch::References(references) => {
             let mut object = Object::new(out);
             for (name, value) in data.members().into_iter().flatten() {
@@ -452,7 +477,7 @@ fn write_data(
                 out.push(b',');
             }
             out.extend_from_slice(br#""stream":["#);
-            *split = Some(out.len());
+            *split = Some(Split::Stream(out.len()));
             out.extend_from_slice(b"]}");
         }
         Patch::PluginSource => {

@@ -94,6 +94,8 @@ impl Held {
             seq: held.seq,
             data: Some(data),
             sources: &self.sources,
+            is_sound: true,
+            is_canonical: false,
         };
         emit(&event, held.kind, data)
     }

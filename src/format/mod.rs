@@ -15,6 +15,7 @@
 //!
 //! Spec: `format-spec/06-migration.md`.
 
+mod ahead;
 mod attempt;
 pub mod catalog;
 mod emit;
@@ -23,6 +24,7 @@ pub mod inventory;
 mod migration;
 mod object;
 mod physical;
+mod reading;
 mod refusal;
 mod relations;
 #[cfg(test)]

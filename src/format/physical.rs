@@ -40,6 +40,21 @@ pub(super) enum Member {
     SurfaceOp,
 }
 
+impl Member {
+    fn of(name: &str) -> Option<Self> {
+        Some(match name {
+            "type" => Self::Type,
+            "seq" => Self::Seq,
+            "time" => Self::Time,
+            "data" => Self::Data,
+            "ignorable" => Self::Ignorable,
+            "sourceEventSeqs" => Self::Sources,
+            "surfaceOp" => Self::SurfaceOp,
+            _ => return None,
+        })
+    }
+}
+
 impl<'t> Envelope<'t> {
     /// Takes `row` apart; `None` if it is not an object.
     pub(super) fn of(row: Node<'t>) -> Option<Self> {
@@ -58,18 +73,22 @@ impl<'t> Envelope<'t> {
         let mut places = [const { None }; 7];
         let mut place = places.iter_mut();
         for (name, value) in row.members()? {
-            let (slot, member) = match &*name.to_string_lossy() {
-                "type" => (&mut envelope.name, Member::Type),
-                "seq" => (&mut envelope.seq, Member::Seq),
-                "time" => (&mut envelope.time, Member::Time),
-                "data" => (&mut envelope.data, Member::Data),
-                "ignorable" => (&mut envelope.ignorable, Member::Ignorable),
-                "sourceEventSeqs" => (&mut envelope.sources, Member::Sources),
-                "surfaceOp" => (&mut envelope.surface_op, Member::SurfaceOp),
-                _ => {
-                    envelope.has_more = true;
-                    continue;
-                }
+            let member = match name.as_plain() {
+                Some(name) => Member::of(name),
+                None => Member::of(&name.to_string_lossy()),
+            };
+            let Some(member) = member else {
+                envelope.has_more = true;
+                continue;
+            };
+            let slot = match member {
+                Member::Type => &mut envelope.name,
+                Member::Seq => &mut envelope.seq,
+                Member::Time => &mut envelope.time,
+                Member::Data => &mut envelope.data,
+                Member::Ignorable => &mut envelope.ignorable,
+                Member::Sources => &mut envelope.sources,
+                Member::SurfaceOp => &mut envelope.surface_op,
             };
             *slot = Some(value);
             // A name occurs once, so seven places are enough.
@@ -173,7 +192,8 @@ pub(super) fn read_row<'t>(envelope: &Envelope<'t>, sources: &mut SeqList) -> Re
     Ok(PhysicalRow::Event)
 }
 
-fn count(value: Node<'_>) -> Option<u64> {
+/// The count that a value is.
+pub(super) fn count(value: Node<'_>) -> Option<u64> {
     value.as_number().and_then(Number::as_count)
 }
 

@@ -1,10 +1,10 @@
 //! The relationships between the events of a v2 log, checked one event at a time.
 //!
 //! The checker sees every event once, in order. Two of its rules look ahead: a turn may cross an open compaction whose
-//! start is *stale* (a `session/end-seed` comes before any `compaction/end`), and a delivery marker may name another
-//! session inside the inherited prefix, whose end only the last marker tells. Such an event is noted as a doubt; what
-//! comes later settles it, and until then checking goes on as if it were right. The verdict is the earliest fault that
-//! stands, as if the whole log had been looked at for each event in turn.
+//! start is *stale* (a `session/end-seed` comes before any `compaction/end` and any other start), and a delivery marker
+//! may name another session inside the inherited prefix, whose end only the last marker tells. Such an event is noted as
+//! a doubt; what comes later settles it, and until then checking goes on as if it were right. The verdict is the earliest
+//! fault that stands, as if the whole log had been looked at for each event in turn.
 //!
 //! Memory: the surface, one run for each stretch of human messages and of command events, ids of commands, retries and
 //! nested dispatches, and the tool calls of the open step.
@@ -151,7 +151,8 @@ impl Relations {
                     self.delivery = None;
                 }
             }
-            Kind::CompactionEnd => {
+            // Another start takes the place of the one before: a seed would no longer speak of that.
+            Kind::CompactionStart | Kind::CompactionEnd => {
                 let earlier = |crossing: RelationFault| match self.fault {
                     Some(fault) if fault.seq < crossing.seq => fault,
                     _ => crossing,

@@ -81,6 +81,8 @@ fn a_stale_compaction_may_be_crossed_and_another_may_not() {
     let other = ("compaction/end", r#"{"compactionId":"x","turn":null,"error":"e"}"#, "");
     assert_eq!(fault(&[COMPACT, TURN, other, SEED]), Some((1, Code::RelationCompaction)));
     assert_eq!(fault(&[COMPACT, COMPACT]), Some((1, Code::RelationCompaction)));
+    // So does another start: generated log 78617 was refused here for the turn and there for the compaction.
+    assert_eq!(fault(&[COMPACT, wrong, COMPACT, SEED]), Some((1, Code::RelationCompaction)));
     assert_eq!(fault(&[COMPACT, SEED, COMPACT, COMPACTED]), None);
 }
 

@@ -9,8 +9,8 @@ use crate::units::{Seq, UnixMs};
 
 /// One row of a converted log, as text without its newline.
 ///
-/// The text comes in three parts that belong together without anything between them, so that the stream of a large
-/// attempt is not copied into the row that carries it.
+/// The text comes in three parts that belong together without anything between them, so that neither the stream of a large
+/// attempt nor a payload that stays as it was is copied into the row that carries it.
 #[derive(Clone, Copy, Debug)]
 pub struct TargetRow<'a> {
     seq: Seq,

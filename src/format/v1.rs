@@ -81,6 +81,8 @@ pub(super) struct ChunkEvent<'t> {
     pub(super) time: i64,
     pub(super) chunk: Node<'t>,
     pub(super) kind: ChunkKind,
+    /// Whether the chunk is known to be canonical text; otherwise nobody has looked.
+    pub(super) is_canonical: bool,
 }
 
 /// What a chunk is, as far as streams treat it differently.
@@ -96,15 +98,21 @@ pub(super) enum ChunkKind {
 impl<'t> ChunkEvent<'t> {
     /// A chunk that fits its schema.
     pub(super) fn new(time: i64, chunk: Node<'t>) -> Self {
+        Self { time, chunk, kind: ChunkKind::of(chunk), is_canonical: false }
+    }
+}
+
+impl ChunkKind {
+    /// The kind of a chunk that fits its schema.
+    pub(super) fn of(chunk: Node<'_>) -> Self {
         let is = |kind: Str<'_>, name| kind.eq_str(name);
-        let kind = match chunk.get("type").and_then(Node::as_str) {
-            Some(kind) if is(kind, "text-delta") => ChunkKind::Delta(RunKind::Text),
-            Some(kind) if is(kind, "reasoning-delta") => ChunkKind::Delta(RunKind::Reasoning),
-            Some(kind) if is(kind, "tool-call-delta") => ChunkKind::Delta(RunKind::ToolCall),
-            Some(kind) if is(kind, "finish") => ChunkKind::Finish,
-            _ => ChunkKind::Whole,
-        };
-        Self { time, chunk, kind }
+        match chunk.get("type").and_then(Node::as_str) {
+            Some(kind) if is(kind, "text-delta") => Self::Delta(RunKind::Text),
+            Some(kind) if is(kind, "reasoning-delta") => Self::Delta(RunKind::Reasoning),
+            Some(kind) if is(kind, "tool-call-delta") => Self::Delta(RunKind::ToolCall),
+            Some(kind) if is(kind, "finish") => Self::Finish,
+            _ => Self::Whole,
+        }
     }
 }
 

@@ -29,13 +29,15 @@ pub(super) struct SourceEvent<'t> {
     /// The payload after rewriting; `None` if the row has none.
     pub(super) data: Option<Node<'t>>,
     pub(super) sources: &'t SeqList,
+    /// Whether the payload is known to fit its schema; otherwise nobody has looked.
+    pub(super) is_sound: bool,
+    /// Whether the payload is known to be canonical text; otherwise nobody has looked.
+    pub(super) is_canonical: bool,
 }
 
 /// The step and all that it remembers.
 #[derive(Debug)]
 pub(super) struct ToV2 {
-    /// Whether the payloads were checked by the step before.
-    is_checked: bool,
     /// The cut of a seeded log.
     cut: Option<u64>,
     /// Events below this seq came from a parent: their delivery markers may name it.
@@ -56,14 +58,13 @@ pub(super) struct ToV2 {
 }
 
 impl ToV2 {
-    /// The step for the log of `header`, which is v0 or v1; `is_checked` if its payloads were checked before.
-    pub(super) fn new(header: &Header, is_checked: bool, target: Target, limits: &Limits) -> Self {
+    /// The step for the log of `header`, which is v0 or v1.
+    pub(super) fn new(header: &Header, target: Target, limits: &Limits) -> Self {
         let cut = match header.seeding() {
             Seeding::Counted(cut) => Some(cut),
             _ => None,
         };
         Self {
-            is_checked,
             cut,
             inherited_below: inherited_below(header),
             session: header.id().clone(),
@@ -102,7 +103,7 @@ impl ToV2 {
         }
         let Some(kind) = known else { return Err(unknown_event(event.envelope)) };
         let data = event.data.ok_or_else(|| refuse(Code::PayloadInvalid, Detail::Rule("data is missing")))?;
-        if !self.is_checked {
+        if !event.is_sound {
             v1::check_payload(kind, data, event.seq)?;
         }
         let restart = self.restart(kind, data)?;
@@ -308,9 +309,9 @@ impl ToV2 {
         let claims = kind == Kind::DeliveryAccepted
             && count(data, "sessionFormatVersion") == Some(1)
             && seq >= self.inherited_below;
-        let here =
-            data.get("sessionId").and_then(Node::as_str).is_some_and(|id| id.to_text() == self.session);
-        if claims && !here { Err(refuse(Code::DeliverySession, Detail::None)) } else { Ok(()) }
+        let is_here =
+            || data.get("sessionId").and_then(Node::as_str).is_some_and(|id| id.to_text() == self.session);
+        if claims && !is_here() { Err(refuse(Code::DeliverySession, Detail::None)) } else { Ok(()) }
     }
 
     fn track(&mut self, kind: Kind, data: Node<'_>) {

@@ -1,6 +1,6 @@
 use super::compact::is_surely_compact;
 use super::error::{SyntaxError, SyntaxErrorKind};
-use super::masks::{Block, LANE, Lane};
+use super::masks::{BLOCK, Block, CONTROL_MAX, Escaped, LANE, Lane, below_first};
 
 /// Succeeds when `text` is exactly one JSON value, with white space around it or not.
 ///
@@ -249,7 +249,55 @@ impl Cursor<'_> {
     #[inline]
     fn string(&mut self) -> Result<Escapes, SyntaxError> {
         self.skip(1);
+        // Most strings are names and short words, which end in the first lane.
+        if let Some(lane) = self.text.get(self.at..).and_then(<[u8]>::first_chunk) {
+            match Lane::new(lane).stops() {
+                0 => self.skip(LANE),
+                stops => self.skip(stops.trailing_zeros() as usize),
+            }
+            if self.peek() == Some(b'"') {
+                self.skip(1);
+                return Ok(Escapes::None);
+            }
+        }
+        self.string_rest()
+    }
+
+    /// The rest of a string literal, the next byte being no escaped one.
+    ///
+    /// Long texts with an escape in every line are what logs consist of: whole blocks are looked at by masks, so that an escape
+    /// costs no branch. What a block has that is wrong or rare is left to the bytes after it.
+    #[inline(never)]
+    fn string_rest(&mut self) -> Result<Escapes, SyntaxError> {
         let mut escapes = Escapes::None;
+        let mut escaped = Escaped::default();
+        while let Some(bytes) = self.text.get(self.at..).and_then(<[u8]>::first_chunk::<BLOCK>) {
+            let block = Block::new(bytes);
+            if !escaped.is_next() && block.stops() == 0 {
+                self.skip(BLOCK);
+                continue;
+            }
+            let (quote, backslash) = (block.eq(b'"'), block.eq(b'\\'));
+            let before = escaped;
+            let taken = escaped.next(backslash);
+            let close = quote & !taken;
+            let inside = below_first(close);
+            let found = self.escapes_in(block, taken & inside, quote | backslash);
+            let has_control = block.has_at_most(CONTROL_MAX) && block.at_most(CONTROL_MAX) & inside != 0;
+            let (Some(found), false) = (found, has_control) else {
+                escaped = before;
+                break;
+            };
+            escapes = escapes.max(found);
+            if close != 0 {
+                self.skip((close.trailing_zeros() as usize).wrapping_add(1));
+                return Ok(escapes);
+            }
+            self.skip(BLOCK);
+        }
+        if escaped.is_next() {
+            self.at = self.at.wrapping_sub(1); // the backslash that the block before ends with
+        }
         loop {
             self.skip(plain_len(self.text.get(self.at..).unwrap_or_default()));
             match self.peek() {
@@ -262,6 +310,30 @@ impl Cursor<'_> {
                 None => return Err(SyntaxErrorKind::UnexpectedEnd.at(self.at)),
             }
         }
+    }
+
+    /// What the bytes `taken` of the block that comes next, each behind a backslash, make of the string; `None` if one of
+    /// them may not stand there. `plain` are quotes and backslashes.
+    #[inline]
+    fn escapes_in(&self, block: Block, taken: u64, plain: u64) -> Option<Escapes> {
+        if taken == 0 {
+            return Some(Escapes::None);
+        }
+        let mut others = taken & !(plain | block.eq(b'n'));
+        let mut escapes = Escapes::Short;
+        while others != 0 {
+            let at = self.at.wrapping_add(others.trailing_zeros() as usize);
+            others &= others.wrapping_sub(1);
+            match self.text.get(at..)? {
+                [b'b' | b'f' | b'r' | b't', ..] => {}
+                [b'/', ..] => escapes = Escapes::Odd,
+                [b'u', digits @ ..] if digits.first_chunk::<4>()?.iter().all(u8::is_ascii_hexdigit) => {
+                    escapes = Escapes::Odd;
+                }
+                _ => return None,
+            }
+        }
+        Some(escapes)
     }
 
     /// An escape; its backslash is the next byte.

@@ -202,8 +202,7 @@ pub(crate) fn below_first(bits: u64) -> u64 {
 /// Tells the quotes that delimit strings from those inside, block after block of one text.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Strings {
-    /// 1 when the next block's first byte is escaped.
-    escape: u64,
+    escapes: Escaped,
     /// All ones when the next block begins inside a string.
     inside: u64,
 }
@@ -222,23 +221,38 @@ pub(crate) struct Split {
 impl Strings {
     #[inline]
     pub(crate) fn next(&mut self, quote: u64, backslash: u64) -> Split {
-        let escaped = self.escaped(backslash);
+        let escaped = self.escapes.next(backslash);
         let quote = quote & !escaped;
         let inside = prefix_xor(quote) ^ self.inside;
         self.inside = if inside >> 63 == 1 { u64::MAX } else { 0 };
         Split { inside, close: quote & !inside, escaped }
     }
+}
 
+/// Finds the bytes that a backslash escapes, block after block of one text that begins with no such byte.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Escaped {
+    /// 1 when the next block's first byte is escaped.
+    first: u64,
+}
+
+impl Escaped {
     /// In a run of backslashes every second one is escaped, and so is what follows a run of odd length. Adding at the
     /// start of each run lets the carry find its end, as simdjson does it.
     #[inline]
-    fn escaped(&mut self, backslash: u64) -> u64 {
+    pub(super) fn next(&mut self, backslash: u64) -> u64 {
         const ODD: u64 = 0xaaaa_aaaa_aaaa_aaaa;
-        let starts = backslash & !self.escape;
+        let starts = backslash & !self.first;
         let codes = ((starts << 1 | ODD).wrapping_sub(starts)) ^ ODD;
-        let escaped = codes ^ (backslash | self.escape);
-        self.escape = (codes & backslash) >> 63;
+        let escaped = codes ^ (backslash | self.first);
+        self.first = (codes & backslash) >> 63;
         escaped
+    }
+
+    /// Whether the next block's first byte is escaped.
+    #[inline]
+    pub(super) fn is_next(self) -> bool {
+        self.first == 1
     }
 }
 

@@ -27,5 +27,6 @@ pub use node::{Items, Kind, Members, Node};
 pub use number::{Number, SAFE_INTEGER_MAX};
 pub use string::Str;
 pub use tape::Tape;
+pub(crate) use tape::Values;
 pub use text::Text;
 pub use write::{write_i64, write_number, write_string, write_text, write_u64};

@@ -110,8 +110,15 @@ impl<'t> Node<'t> {
 
     /// The value of the member called `name`, if it is an object that has one. Time O(members).
     #[must_use]
+    #[inline]
     pub fn get(self, name: &str) -> Option<Node<'t>> {
-        self.members()?.find(|(member, _)| member.eq_str(name)).map(|(_, value)| value)
+        let mut members = self.members()?;
+        while let Some((_, slot)) = members.next_slots() {
+            if slot.is_spelled(self.text, name) {
+                return Self::at(self.slots, self.text, slot.link);
+            }
+        }
+        None
     }
 
     /// Whether two values are equal to JavaScript: numbers as doubles (0 equals -0), strings by code unit, objects

@@ -1,9 +1,10 @@
 use std::cmp::Ordering;
+use std::ops::Range;
 
 use super::check::{Escapes, Sink, scan, utf8};
 use super::error::{SyntaxError, SyntaxErrorKind};
 use super::node::Node;
-use super::string::Str;
+use super::string::{Str, same};
 
 /// Index of one JSON text at a time: where its values start and end, and how to step over them.
 ///
@@ -24,6 +25,15 @@ impl Tape {
     /// # Errors
     /// As `check`, and [`SyntaxErrorKind::TooLong`] for more than 2^31 - 1 bytes.
     pub fn parse<'t>(&'t mut self, text: &'t [u8], depth_max: u32) -> Result<Node<'t>, SyntaxError> {
+        let text = self.index(text, depth_max)?;
+        Ok(Node::root(&self.slots, text))
+    }
+
+    /// [`parse`](Self::parse) for one who looks at the value later, by [`root`](Self::root): the text as a string slice.
+    ///
+    /// # Errors
+    /// As `parse`.
+    pub(crate) fn index<'t>(&mut self, text: &'t [u8], depth_max: u32) -> Result<&'t str, SyntaxError> {
         self.slots.clear();
         self.slots.shrink_to(SLOTS_KEPT);
         self.names.clear();
@@ -36,7 +46,37 @@ impl Tape {
         let mut builder =
             Builder { text, slots, names: &mut self.names, open: ROOT, state: State::default() };
         scan(text.as_bytes(), depth_max, &mut builder)?;
-        Ok(Node::root(&self.slots, text))
+        Ok(text)
+    }
+
+    /// The root of the value that was read last, whose text `text` is; `None` if that is none of this tape's.
+    pub(crate) fn root<'t>(&'t self, text: &'t str) -> Option<Node<'t>> {
+        Node::at(&self.slots, text, 0)
+    }
+}
+
+/// Values of several texts, copied from the tapes that they were read on.
+#[derive(Debug, Default)]
+pub(crate) struct Values {
+    slots: Vec<Slot>,
+}
+
+impl Values {
+    /// Keeps what `tape` read last: where that is.
+    pub(crate) fn push(&mut self, tape: &Tape) -> Range<usize> {
+        let start = self.slots.len();
+        self.slots.extend_from_slice(&tape.slots);
+        start..self.slots.len()
+    }
+
+    /// The root of the value at `place`, whose text `text` is.
+    pub(crate) fn root<'t>(&'t self, place: Range<usize>, text: &'t str) -> Option<Node<'t>> {
+        Node::at(self.slots.get(place)?, text, 0)
+    }
+
+    /// Forgets them all.
+    pub(crate) fn clear(&mut self) {
+        self.slots.clear();
     }
 }
 
@@ -84,6 +124,16 @@ impl Slot {
     pub(super) fn raw(self, text: &str) -> &str {
         text.get(position(self.start)..position(self.end))
             .expect("slots hold ranges of the text between ASCII bytes")
+    }
+
+    /// Whether the value of a name or string is `wanted`.
+    #[inline]
+    pub(super) fn is_spelled(self, text: &str, wanted: &str) -> bool {
+        if self.has(STRING_ESCAPES) {
+            return self.literal(text).eq_str(wanted);
+        }
+        let body = position(self.start).saturating_add(1)..position(self.end).saturating_sub(1);
+        text.as_bytes().get(body).is_some_and(|body| same(body, wanted.as_bytes()))
     }
 
     /// The literal of a name or string.

@@ -18,9 +18,21 @@ pub(crate) enum LineEnd {
 /// Calls `visit` with each line behind the header, without its newline, until it breaks.
 ///
 /// # Errors
+/// As [`each_text`].
+pub(crate) fn each_line(log: &LogFile, visit: &mut dyn FnMut(&[u8]) -> ControlFlow<()>) -> Result<LineEnd> {
+    each_text(log, &mut |text| {
+        let text = text.strip_suffix(b"\n").unwrap_or(text);
+        text.split(|&byte| byte == b'\n').try_for_each(&mut *visit)
+    })
+}
+
+/// Calls `visit` with all lines behind the header, some at a time, until it breaks. Only the last line of a text may lack
+/// its newline; a text without bytes is an empty line.
+///
+/// # Errors
 /// [`Error::Corruption`] and [`Error::FormatUnsupported`] for damage in the bytes, [`Error::DamagedTail`] for an end that no
 /// crash explains, [`Error::Io`].
-pub(crate) fn each_line(log: &LogFile, visit: &mut dyn FnMut(&[u8]) -> ControlFlow<()>) -> Result<LineEnd> {
+pub(crate) fn each_text(log: &LogFile, visit: &mut dyn FnMut(&[u8]) -> ControlFlow<()>) -> Result<LineEnd> {
     let mut source = log.source()?;
     let mut blocks = reader(log.encoding(), *log.limits());
     let mut lines = 0_u64;
@@ -30,12 +42,12 @@ pub(crate) fn each_line(log: &LogFile, visit: &mut dyn FnMut(&[u8]) -> ControlFl
         if block.index == 0 {
             continue;
         }
-        let text = block.content.strip_suffix(b"\n").unwrap_or(block.content);
-        for line in text.split(|&byte| byte == b'\n') {
-            lines = lines.saturating_add(1);
-            if visit(line).is_break() {
-                return Ok(LineEnd::Whole);
-            }
+        let text = block.content;
+        let newlines =
+            memchr::memchr_iter(b'\n', text).count().saturating_add(usize::from(!text.ends_with(b"\n")));
+        lines = lines.saturating_add(u64::try_from(newlines).unwrap_or(u64::MAX));
+        if visit(text).is_break() {
+            return Ok(LineEnd::Whole);
         }
     }
     match blocks.tail() {

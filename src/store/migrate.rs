@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use super::folder::Folder;
 use super::layout::log_name;
-use super::lines::{LineEnd, each_line};
+use super::lines::{LineEnd, each_text};
 use super::lock::locked;
 use super::log_file::{LogFile, ReadMode};
 use super::log_writer::LogWriter;
@@ -138,6 +138,9 @@ enum Converted<'d> {
     Ready { writer: LogWriter<'d>, events: u64, is_prefix: bool, digest: u64 },
 }
 
+/// Bytes of lines that are converted at a time: enough for other cores to take part.
+const LINES_LEN: usize = 1 << 20;
+
 /// Writes the successor under a temporary name and verifies it.
 fn convert<'d>(
     disk: &'d Arc<dyn Disk>,
@@ -174,14 +177,27 @@ fn convert<'d>(
             }
         }
     };
-    let mut refusal = None;
-    let end = each_line(log, &mut |line| match migration.push(line, &mut sink) {
-        Ok(flow) => flow,
-        Err(found) => {
+    let (mut lines, mut refusal) = (Vec::new(), None);
+    let mut convert = |lines: &mut Vec<u8>| {
+        let flow = migration.push_lines(lines, &mut sink).unwrap_or_else(|found| {
             refusal = Some(found);
             ControlFlow::Break(())
+        });
+        lines.clear();
+        flow
+    };
+    let end = each_text(log, &mut |text| {
+        lines.extend_from_slice(text);
+        if !text.ends_with(b"\n") {
+            lines.push(b'\n');
         }
-    })?;
+        if lines.len() < LINES_LEN { ControlFlow::Continue(()) } else { convert(&mut lines) }
+    });
+    // What went wrong in the lines comes before what went wrong in the bytes behind them.
+    let end = match (convert(&mut lines), end) {
+        (ControlFlow::Continue(()), end) => end?,
+        (ControlFlow::Break(()), _) => LineEnd::Whole,
+    };
     if let (LineEnd::HalfALine, None) = (end, &refusal) {
         refusal = migration.torn_tail().err();
     }

@@ -1,7 +1,10 @@
 //! The two arrays of a run in the spelling that writers use, checked and indexed 64 bytes at a time.
 
+use super::look::{Look, Portable};
 use super::record::{Member, Table};
 use super::scan::integer;
+#[cfg(target_arch = "x86_64")]
+use crate::container::raw::vector::{Avx512, Work};
 use crate::json::SAFE_INTEGER_MAX;
 use crate::json::masks::{BLOCK, Block, CONTROL_MAX, Strings, below_first, escapes_are_sound};
 
@@ -33,6 +36,32 @@ const GAPS_MAX: usize = BLOCK / 2;
 /// sign. How many; more members than that are changed.
 #[inline(never)]
 fn small_gaps(text: &[u8], at: usize, members: &mut [Member]) -> Option<usize> {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(avx512) = Avx512::detect() {
+        return avx512.run(SmallGaps { text, at, members });
+    }
+    small_gaps_by(Portable, text, at, members)
+}
+
+#[cfg(target_arch = "x86_64")]
+struct SmallGaps<'t, 'm> {
+    text: &'t [u8],
+    at: usize,
+    members: &'m mut [Member],
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Work for SmallGaps<'_, '_> {
+    type Output = Option<usize>;
+
+    #[inline(always)]
+    fn work(self, avx512: Avx512) -> Option<usize> {
+        small_gaps_by(avx512, self.text, self.at, self.members)
+    }
+}
+
+#[inline(always)]
+fn small_gaps_by<L: Look>(look: L, text: &[u8], at: usize, members: &mut [Member]) -> Option<usize> {
     let mut base = at;
     let mut set: usize = 0;
     // Which of the last bytes of the block before were commas, zeros that start a number, and the ends of one, two,
@@ -40,8 +69,8 @@ fn small_gaps(text: &[u8], at: usize, members: &mut [Member]) -> Option<usize> {
     let (mut comma_before, mut zero_before) = (1 << 63, 0);
     let (mut one_before, mut two_before, mut three_before, mut four_before) = (0, 0, 0, 0);
     while base < text.len() {
-        let block = Block::load(text, base, b' ');
-        let (comma, one, zero) = (block.eq(b','), block.digits(), block.eq(b'0'));
+        let block = look.load(text, base);
+        let (comma, one, zero) = (look.equal(block, b','), look.digits(block), look.equal(block, b'0'));
         let other = !(comma | one);
         let before = below_first(other);
         let start = carry(comma, comma_before, 1);
@@ -57,7 +86,7 @@ fn small_gaps(text: &[u8], at: usize, members: &mut [Member]) -> Option<usize> {
         // Numbers end before a comma or the bracket.
         let ends = (comma & before) | (other & other.wrapping_neg());
         let room = members.get_mut(set..)?.first_chunk_mut()?;
-        set = set.wrapping_add(set_gaps(text, base, ends, ends & carry(three, three_before, 1), room)?);
+        set = set.wrapping_add(set_gaps(look, text, base, ends, ends & carry(three, three_before, 1), room)?);
         if other != 0 {
             let end = other.trailing_zeros();
             let is_bracket = text.get(base.saturating_add(end as usize)) == Some(&b']');
@@ -78,8 +107,9 @@ fn carry(bits: u64, before: u64, by: u32) -> u64 {
 
 /// Sets the first gaps of `room` to the numbers that end just before the bytes `ends` of the block at `base`; those that
 /// end before `long` have more than two digits. How many.
-#[inline]
-fn set_gaps(
+#[inline(always)]
+fn set_gaps<L: Look>(
+    look: L,
     text: &[u8],
     base: usize,
     ends: u64,
@@ -91,18 +121,7 @@ fn set_gaps(
     let tens = Block::load(text, base.checked_sub(2)?, b' ');
     let numbers = ones.two_digit_numbers(tens);
     let (low, high) = room.split_at_mut(GAPS_MAX / 2);
-    let mut rest = ends;
-    let mut fill = |room: &mut [Member]| {
-        for member in room {
-            let number = numbers.get(rest.trailing_zeros() as usize).copied().unwrap_or_default();
-            member.gap = i32::from(number);
-            rest &= rest.wrapping_sub(1);
-        }
-    };
-    fill(low);
-    if count > low.len() {
-        fill(high);
-    }
+    look.fill_gaps(low, high, &numbers, ends);
     while long != 0 {
         let end = base.saturating_add(long.trailing_zeros() as usize);
         let before = ends & below_first(long);
@@ -165,6 +184,32 @@ const FRAGMENTS_FEW: usize = 10;
 /// escape well-formed, no control character, and then the closing bracket. The end of all.
 #[inline(never)]
 pub(super) fn fragments(text: &[u8], at: usize, members: &mut [Member]) -> Option<usize> {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(avx512) = Avx512::detect() {
+        return avx512.run(Fragments { text, at, members });
+    }
+    fragments_by(Portable, text, at, members)
+}
+
+#[cfg(target_arch = "x86_64")]
+struct Fragments<'t, 'm> {
+    text: &'t [u8],
+    at: usize,
+    members: &'m mut [Member],
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Work for Fragments<'_, '_> {
+    type Output = Option<usize>;
+
+    #[inline(always)]
+    fn work(self, avx512: Avx512) -> Option<usize> {
+        fragments_by(avx512, self.text, self.at, self.members)
+    }
+}
+
+#[inline(always)]
+fn fragments_by<L: Look>(look: L, text: &[u8], at: usize, members: &mut [Member]) -> Option<usize> {
     if text.get(at) != Some(&b'"') {
         return None;
     }
@@ -177,18 +222,19 @@ pub(super) fn fragments(text: &[u8], at: usize, members: &mut [Member]) -> Optio
         // several blocks at a time, one loop of both does not.
         let from_start = base.wrapping_sub(at);
         let mut batch = [0; BATCH];
-        let mut least = Block::splat(u8::MAX);
+        let mut least = look.splat(u8::MAX);
         let mut bracket = None;
         for closes in &mut batch {
-            let block = Block::load(text, base, b' ');
-            let (quote, backslash, comma) = (block.eq(b'"'), block.eq(b'\\'), block.eq(b','));
+            let block = look.load(text, base);
+            let (quote, backslash) = (look.equal(block, b'"'), look.equal(block, b'\\'));
+            let comma = look.equal(block, b',');
             let split = strings.next(quote, backslash);
             // After a closing quote there is one byte that belongs to no string, and nowhere else.
             let outside = !(split.inside | split.close);
             let after_close = carry(split.close, close_before, 1);
             let odd = (after_close ^ outside) | (outside & !comma);
             let before = below_first(odd);
-            let simple = quote | backslash | block.eq(b'n');
+            let simple = quote | backslash | look.equal(block, b'n');
             if !escapes_are_sound(text, base, split.escaped & split.inside & before & !simple) {
                 return None;
             }
@@ -197,22 +243,22 @@ pub(super) fn fragments(text: &[u8], at: usize, members: &mut [Member]) -> Optio
                 let end = odd.trailing_zeros();
                 let at = base.saturating_add(end as usize);
                 let is_end = after_close >> end & 1 == 1 && text.get(at) == Some(&b']');
-                if !is_end || block.at_most(CONTROL_MAX) & before != 0 {
+                if !is_end || look.at_most(block, CONTROL_MAX) & before != 0 {
                     return None;
                 }
                 bracket = Some(at);
                 break;
             }
-            least = least.min(block);
+            least = look.min(least, block);
             close_before = split.close;
             base = base.saturating_add(BLOCK);
         }
-        if least.at_most(CONTROL_MAX) != 0 {
+        if look.at_most(least, CONTROL_MAX) != 0 {
             return None;
         }
         for (block, closes) in batch.into_iter().enumerate() {
             let from_start = from_start.wrapping_add(block.wrapping_mul(BLOCK));
-            rest = set_ends(rest, closes, u32::try_from(from_start).ok()?)?;
+            rest = set_ends(look, rest, closes, u32::try_from(from_start).ok()?)?;
         }
         if let Some(bracket) = bracket {
             return rest.is_empty().then_some(bracket.saturating_add(1));
@@ -225,25 +271,16 @@ pub(super) fn fragments(text: &[u8], at: usize, members: &mut [Member]) -> Optio
 const BATCH: usize = 8;
 
 /// Notes the ends `closes` of as many members, in bytes from `from_start` on; the members after them.
-#[inline]
-fn set_ends(members: &mut [Member], mut closes: u64, from_start: u32) -> Option<&mut [Member]> {
+#[inline(always)]
+fn set_ends<L: Look>(look: L, members: &mut [Member], closes: u64, from_start: u32) -> Option<&mut [Member]> {
     let count = closes.count_ones() as usize;
-    let mut fill = |members: &mut [Member]| {
-        for member in members {
-            member.end = from_start.wrapping_add(closes.trailing_zeros()); // a text of 4 GiB never gets here
-            closes &= closes.wrapping_sub(1);
-        }
-    };
-    // What is written beyond `count` is written again. A fixed number of rounds costs less than a mispredicted one.
+    // What is written beyond `count` is written again.
     match members.split_at_mut_checked(FRAGMENTS_MAX) {
         Some((room, _)) => {
             let (few, more) = room.split_at_mut(FRAGMENTS_FEW);
-            fill(few);
-            if count > FRAGMENTS_FEW {
-                fill(more);
-            }
+            look.fill_ends(few, more, closes, from_start);
         }
-        None => fill(members.get_mut(..count)?),
+        None => look.fill_ends(members.get_mut(..count)?, &mut [], closes, from_start),
     }
     members.get_mut(count..)
 }

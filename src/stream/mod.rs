@@ -33,6 +33,7 @@ mod fragment;
 mod general;
 mod lazy;
 mod live_blocks;
+mod look;
 mod open;
 mod read;
 mod record;

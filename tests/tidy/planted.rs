@@ -30,6 +30,8 @@ fn an_import_from_a_higher_layer() {
     expect(&rules::layers("src/store/mod.rs", "use crate::fuzzing::x;"), &["`crate::fuzzing`"]);
     expect(&row("use crate::fuzzing::row;\n#[cfg(test)] mod tests {}"), &["`crate::fuzzing`"]);
     expect(&rules::layers("src/helpers.rs", ""), &["`helpers` is no known layer"]);
+    expect(&rules::layers("src/stream/x.rs", "use crate::container::Frame;"), &["`crate::container`"]);
+    expect(&rules::layers("src/stream/x.rs", "use crate::container::raw::map;"), &["`crate::container`"]);
 }
 
 #[test]
@@ -44,6 +46,7 @@ fn an_import_from_a_lower_layer_is_left_alone() {
     expect(&rules::layers("src/store/mod.rs", "use crate::error::Error; use super::format::v2;"), &[]);
     expect(&rules::layers("src/row/range.rs", "#[cfg(test)]\nmod tests { use crate::fuzzing::range; }"), &[]);
     expect(&rules::layers("src/error.rs", "use crate::container::Fault;"), &[]);
+    expect(&rules::layers("src/stream/x.rs", "use crate::container::raw::vector::Avx512;"), &[]);
     expect(&rules::layers("src/lib.rs", "pub use crate::store::Store;"), &[]);
     expect(&rules::layers("src/row/range.rs", "crate::exported! {} $crate::$named! {}"), &[]);
     expect(&rules::layers("src/bin/seslog/main.rs", "use crate::args::Args;"), &[]);

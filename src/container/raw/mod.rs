@@ -1,5 +1,6 @@
-//! The only module with `unsafe`: read-only maps, the guard that keeps them from killing the host, and two calls of the
-//! system that no safe crate offers: a file lock, and the beginning of a write to the disk.
+//! The only module with `unsafe`: read-only maps, the guard that keeps them from killing the host, two calls of the system
+//! that no safe crate offers (a file lock, and the beginning of a write to the disk), and instructions that not every
+//! processor has.
 //!
 //! What makes it sound, as a whole:
 //!
@@ -17,4 +18,6 @@ pub(crate) mod map;
 pub(crate) mod ofd;
 pub(crate) mod pages;
 pub(crate) mod pod;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod vector;
 pub(crate) mod write_back;
