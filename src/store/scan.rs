@@ -311,7 +311,7 @@ fn begin<'l>(
         return Ok(Some((Blocks::of(log), Scan::new(log, options))));
     }
     let Some((_, header)) = head_of(log)? else { return Ok(None) };
-    let blocks = position(log, source, header.generation(), part.from, part.total, part.claim)?;
+    let blocks = position(log, source, header.generation(), &part)?;
     Ok(blocks.map(|blocks| (blocks, Scan::in_the_middle(log, options, header.clone()))))
 }
 
@@ -350,7 +350,8 @@ fn scan_from_block(
     }
     let Some((line, header)) = head_of(log)? else { return Ok(None) };
     let mut source = log.source()?;
-    let Some(mut blocks) = position(log, &mut source, header.generation(), from, events, None)? else {
+    let part = Part { from, to: u64::MAX, total: events, claim: None, room: 0 };
+    let Some(mut blocks) = position(log, &mut source, header.generation(), &part)? else {
         return Ok(None);
     };
     let flow = visit(Item::Header { line, header: Some(header) })?;
@@ -456,24 +457,23 @@ fn head_of(log: &LogFile) -> Result<Option<(&[u8], &Header)>> {
     }
 }
 
-/// A reader that stands before event `from`; `None` where reading from the head is the way.
+/// A reader that stands before the first event of a part; `None` where reading from the head is the way.
 fn position(
     log: &LogFile,
     source: &mut FileSource<'_>,
     generation: Generation,
-    from: u64,
-    events: Option<u64>,
-    claim: Option<Claim>,
+    part: &Part,
 ) -> Result<Option<Blocks>> {
+    let &Part { from, to, total, claim, .. } = part;
     let found = if log.encoding() == Encoding::Indexed {
-        indexed_at(source, *log.limits(), from, claim)
+        indexed_at(source, *log.limits(), from..to.max(from), claim)
             .map(|found| found.map(|reader| Blocks::Indexed(Box::new(reader))))
     } else {
         let mut seq_of = |line: &[u8]| {
             let row = PhysicalRow::read(line, generation, Check::Envelope, log.limits());
             row.ok().map(|row| row.first_seq().get())
         };
-        reader_at(source, log.encoding(), *log.limits(), from, events, &mut seq_of)
+        reader_at(source, log.encoding(), *log.limits(), from, total, &mut seq_of)
             .map(|found| found.map(Blocks::Other))
     };
     found.map_err(|error| Error::read(log.path(), 0, error))
