@@ -27,7 +27,7 @@ struct Spares<T> {
 }
 
 /// As many as threads that list at once.
-static DECODERS: Spares<(DCtx<'static>, Vec<u8>)> = Spares::new(8);
+static DECODERS: Spares<(DCtx<'static>, Vec<u8>)> = Spares::new(24);
 static ENCODERS: Spares<CCtx<'static>> = Spares::new(2);
 
 impl<T> Spares<T> {
@@ -66,7 +66,7 @@ struct Kept {
 impl Drop for Decoder {
     fn drop(&mut self) {
         /// Larger content was an exception.
-        const CONTENT_KEPT: usize = 512 << 10;
+        const CONTENT_KEPT: usize = 256 << 10;
         if let Some(context) = self.context.take() {
             let content = std::mem::take(&mut self.content);
             let content = if content.capacity() <= CONTENT_KEPT { content } else { Vec::new() };
