@@ -30,7 +30,7 @@ const AHEAD_BYTES_MAX: u64 = 1 << 20;
 const DEPTH: usize = 48;
 
 /// Memory for what is on its way, in bytes, if that is more than one segment for each thread; and for what is kept to be used again.
-const WAY_BYTES: usize = 3 << 20;
+const WAY_BYTES: usize = 3 << 19;
 
 /// A wait for one segment that is longer than this says that the thread which has it does not get to run: a megabyte takes less.
 const PATIENCE: Duration = Duration::from_millis(2);
