@@ -4,10 +4,10 @@
 //!     cargo bench --bench guard -- --update     # stores new counts, for a change that means to move them
 //!
 //! Each path runs under `valgrind --tool=callgrind`, warmed up, in a process of its own, on data from a seed and below a
-//! relative path, so that the same build gives the same counts but for the order of a few hashes. What moves them besides
-//! the code: the compilers, the C library with its own choice of instructions, whether the processor has AVX2, and versions
-//! of dependencies. The first three are stored with the counts; where one differs, nothing is compared, and a line says
-//! so. A path may get 5% dearer.
+//! relative path, on one processor, so that the same build gives the same counts but for the order of a few hashes. What
+//! moves them besides the code: the compilers, the C library with its own choice of instructions, whether the processor has
+//! AVX2, and versions of dependencies. The first three are stored with the counts; where one differs, nothing is compared,
+//! and a line says so. A path may get 5% dearer.
 
 mod data;
 mod limits;
@@ -53,6 +53,8 @@ fn main() -> ExitCode {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     match args.as_slice() {
         ["--path", name] => {
+            #[cfg(target_os = "linux")]
+            stay_on_one_processor();
             run(name);
             ExitCode::SUCCESS
         }
@@ -64,6 +66,16 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
     }
+}
+
+/// Which thread does how much is the scheduler's choice: with one processor nobody starts a second one, and all is counted.
+#[cfg(target_os = "linux")]
+fn stay_on_one_processor() {
+    let here = rustix::thread::sched_getaffinity(None).expect("it runs somewhere");
+    let mut one = rustix::thread::CpuSet::new();
+    one.set((0..rustix::thread::CpuSet::MAX_CPU).find(|&cpu| here.is_set(cpu)).expect("it runs somewhere"));
+    rustix::thread::sched_setaffinity(None, &one).expect("a process may keep to one of its processors");
+    assert_eq!(std::thread::available_parallelism().map(usize::from).ok(), Some(1));
 }
 
 /// Runs one path in a folder of its own: prepared, called once, then `calls` times where callgrind looks.

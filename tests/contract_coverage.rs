@@ -8,14 +8,13 @@ use std::path::{Path, PathBuf};
 const LAST: u32 = 140;
 
 /// The fewest that are to be covered.
-const COVERED_MIN: usize = 126;
+const COVERED_MIN: usize = 137;
 
 /// Why a rule has no test of its number. One that has a test may not stand here.
 const UNCOVERED: &[(u32, &str)] = &[
     (2, "values come as JSON text: no property of an input can be read twice"),
     (28, "`system/message` is of generation 3, which is not the current one"),
     (63, "offsets and lengths are unsigned integers: none is negative or fractional"),
-    (138, "a projection cache belongs to live reading"),
 ];
 
 /// Where tests have the number of a rule in their names.
@@ -23,6 +22,7 @@ const PLACES: &[&str] = &[
     "src/contract",
     "tests/contract.rs",
     "tests/contract",
+    "tests/projections",
     "tests/session.rs",
     "tests/session_oracle.rs",
     "tests/session_rules",

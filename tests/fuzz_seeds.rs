@@ -35,6 +35,8 @@ targets! {
     tail => seslog::fuzzing::tail::fuzz_tail,
     path_segment => seslog::fuzzing::path_segment::fuzz_path_segment,
     catalog => seslog::fuzzing::catalog::fuzz_catalog,
+    checkpoint => seslog::fuzzing::checkpoint::fuzz_checkpoint,
+    wire => seslog::fuzzing::wire::fuzz_wire,
     store_model => seslog::fuzzing::store_model::fuzz_store_model,
 }
 

@@ -9,6 +9,8 @@ mod corpus;
 mod costs;
 #[path = "projections/folds.rs"]
 mod folds;
+#[path = "projections/hints.rs"]
+mod hints;
 #[path = "projections/hosts.rs"]
 mod hosts;
 #[path = "projections/machine.rs"]

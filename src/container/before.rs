@@ -17,10 +17,12 @@ use crate::limits::Limits;
 const SEARCHED: u64 = 1 << 20;
 
 /// Where a reader may begin so that it comes to what stands before an end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum Before {
     /// With the block that starts there.
     At(u64),
+    /// With the block behind that walk, which came from the head of an indexed log: one that goes on with it stops where it did.
+    Behind(Box<Walk>),
     /// With the head of the log, which is in reach.
     Head,
     /// A shorter look may tell, and a walk from the head.
@@ -59,6 +61,7 @@ pub(crate) fn block_before(
         // There are no rows before: behind the header nothing starts.
         Ok(Before::At(start)) if start >= source.size() => Ok(Before::Head),
         Ok(Before::At(start)) => fetch(source, start).map(|()| Before::At(start)),
+        Ok(Before::Behind(walk)) => fetch(source, walk.end()).map(|()| Before::Behind(walk)),
         found => found,
     }
 }
@@ -86,7 +89,7 @@ pub(crate) fn is_reached(source: &mut dyn Source, encoding: Encoding, at: u64) -
     let reached = (|| {
         let (head, _) = Walk::start(source)?;
         if let Some(last) = last_trailer(source, head.id())? {
-            return Ok(proved(source, &head, last, at)? == Before::At(at));
+            return Ok(matches!(proved(source, &head, last, at)?, Before::At(start) if start == at));
         }
         let mut walk = head;
         while walk.end() < at {
@@ -136,22 +139,23 @@ fn indexed(source: &mut dyn Source, reach: u64, is_tail: bool) -> Found {
 /// forgery in a payload.
 fn walked(source: &mut dyn Source, head: &Walk, reach: u64) -> Found {
     let mut walk = head.clone();
-    // Ends of trailers, and events up to there.
-    let mut ends = VecDeque::from([(head.end(), 0)]);
+    let mut places = VecDeque::from([head.clone()]);
     loop {
         match walk.step(source) {
             Ok(_) => {}
             Err(WalkStop::Read(error)) => return Err(error),
             Err(WalkStop::End | WalkStop::Fault(_)) => break,
         }
-        let last = walk.previous().next_seq;
-        ends.push_back((walk.end(), last));
-        let holds = |&(end, events): &(u64, u64)| events < last && walk.end().saturating_sub(end) >= reach;
-        while ends.get(1).is_some_and(holds) {
-            ends.pop_front();
+        places.push_back(walk.clone());
+        let holds = |place: &Walk| {
+            place.previous().next_seq < walk.previous().next_seq
+                && walk.end().saturating_sub(place.end()) >= reach
+        };
+        while places.get(1).is_some_and(holds) {
+            places.pop_front();
         }
     }
-    Ok(ends.front().map_or(Before::Head, |&(end, _)| Before::At(end)))
+    Ok(places.pop_front().map_or(Before::Head, |place| Before::Behind(Box::new(place))))
 }
 
 /// `start`, if all segments between what `last` knows to be synced and `start` are whole; else where that begins, for a reader

@@ -26,14 +26,7 @@ pub fn fuzz_catalog(data: &[u8]) {
         0 => bytes = rest.to_vec(),
         sealed => {
             let entries = entries_of(&bytes);
-            let changes_max = if sealed == 1 { 1 } else { usize::MAX };
-            for change in rest.chunks_exact(3).take(changes_max) {
-                let &[low, high, value] = change else { continue };
-                let at = usize::from(u16::from_le_bytes([low, high])).checked_rem(bytes.len());
-                if let Some(byte) = at.and_then(|at| bytes.get_mut(at)) {
-                    *byte = value;
-                }
-            }
+            change(&mut bytes, rest, if sealed == 1 { 1 } else { usize::MAX });
             if sealed == 2 {
                 entries.iter().for_each(|&(start, len)| seal_entry(&mut bytes, start, len));
                 seal_ends(&mut bytes);
@@ -56,6 +49,17 @@ pub fn fuzz_catalog(data: &[u8]) {
         let folders =
             |paths: Vec<PathBuf>| paths.into_iter().map(|path| path.parent().map(Path::to_path_buf));
         assert!(folders(paths(&with)).eq(folders(paths(&without))));
+    }
+}
+
+/// Sets bytes: each by three bytes of `changes`, its place (two, little-endian) and its value.
+pub(super) fn change(bytes: &mut [u8], changes: &[u8], changes_max: usize) {
+    for change in changes.chunks_exact(3).take(changes_max) {
+        let &[low, high, value] = change else { continue };
+        let at = usize::from(u16::from_le_bytes([low, high])).checked_rem(bytes.len());
+        if let Some(byte) = at.and_then(|at| bytes.get_mut(at)) {
+            *byte = value;
+        }
     }
 }
 
@@ -133,7 +137,7 @@ fn seal_ends(bytes: &mut [u8]) {
     }
 }
 
-fn put(bytes: &mut [u8], at: usize, crc: u32) {
+pub(super) fn put(bytes: &mut [u8], at: usize, crc: u32) {
     if let Some(field) = bytes.get_mut(at..at.saturating_add(4)) {
         field.copy_from_slice(&crc.to_le_bytes());
     }

@@ -4,6 +4,7 @@
 //! JSON so that the change gets past checksums and grammar to the code behind.
 
 pub mod catalog;
+pub mod checkpoint;
 pub mod choices;
 pub mod frames;
 pub mod header;
@@ -20,3 +21,4 @@ pub mod store_model;
 pub mod stream;
 pub mod tail;
 pub mod trailer;
+pub mod wire;

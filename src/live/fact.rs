@@ -4,7 +4,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::view::appends;
 use crate::json::{Node, Number, Tape, Text};
 use crate::limits::Limits;
 use crate::row::Event;
@@ -78,7 +77,7 @@ impl<'e> Fact<'e> {
         if let Some(kind) = SettlementKind::of_event(name) {
             let settlement = Settlement::read(kind, event.data()).ok()?;
             let key = StepKey { turn: settlement.turn, step: settlement.step };
-            return Some(Self::Settled { key, settlement, appends: appends(event) });
+            return Some(Self::Settled { key, settlement, appends: event.is_appended() });
         }
         let read: fn(&Event<'_>, Node<'_>) -> Option<Self> = match name {
             "step/start" => |_, data| Some(Self::StepStart(key(data)?)),
@@ -111,7 +110,7 @@ fn retry(event: &Event<'_>, data: Node<'_>) -> Option<Retry> {
 fn said<'e>(event: &Event<'_>, data: Node<'_>) -> Option<Fact<'e>> {
     let mut tape = Tape::default();
     let replaces = match event.surface_op() {
-        Some(_) if appends(event) => None,
+        Some(_) if event.is_appended() => None,
         op => {
             let op = tape.parse(op?.as_bytes(), Limits::DEFAULT.nesting_max).ok()?;
             Some((count(op, "start")?, count(op, "end")?))
@@ -133,7 +132,7 @@ fn called<'e>(_: &Event<'_>, data: Node<'_>) -> Option<Fact<'e>> {
 
 fn returned<'e>(event: &Event<'_>, data: Node<'_>) -> Option<Fact<'e>> {
     // What replaces a result is for the model: it is shortened.
-    if !appends(event) {
+    if !event.is_appended() {
         return None;
     }
     let block = data.get("message")?.get("content")?.items()?.next()?;

@@ -10,7 +10,7 @@ use super::place::Place;
 use crate::json::{write_i64, write_number, write_string, write_u64};
 use crate::limits::Limits;
 use crate::row::{Check, Event};
-use crate::stream::{Fragment, Settlement, SettlementKind, StreamFault, expand};
+use crate::stream::{Settlement, SettlementKind, StreamFault, expand};
 use crate::units::UnixMs;
 
 /// One line of the window.
@@ -394,15 +394,10 @@ impl View {
         let active = self.active.as_ref().filter(|active| event.seq >= active.started_at)?;
         let row = Event::read(&event.row, Check::Envelope, &Limits::DEFAULT).ok()?;
         let kind = SettlementKind::of_event(&row.event_type().to_string_lossy())?;
-        if kind == SettlementKind::Message && !appends(&row) {
+        if kind == SettlementKind::Message && !row.is_appended() {
             return None;
         }
         let settlement = Settlement::read(kind, row.data()).ok()?;
         (settlement.turn == active.turn && settlement.step == active.step).then_some(kind)
     }
-}
-
-/// Whether an event is added to the model-visible history.
-pub(super) fn appends(event: &Event<'_>) -> bool {
-    event.surface_op().and_then(Fragment::of_literal).is_some_and(|op| op.eq_str("append"))
 }

@@ -2,7 +2,7 @@ use super::fault::{Member, RowFault};
 use super::fields::Fields;
 use super::lex::{self, Members, Opening};
 use super::range;
-use crate::json::{self, Str};
+use crate::json::{self, Node, Str, Tape};
 use crate::limits::Limits;
 use crate::units::{Seq, UnixMs};
 
@@ -240,6 +240,20 @@ impl<'a> Event<'a> {
     pub const fn surface_op(&self) -> Option<&'a str> {
         self.surface_op
     }
+
+    /// Whether the event adds to the surface what was not there before: what people said and were told. Other events of the surface
+    /// replace what the model is shown of it.
+    #[must_use]
+    pub fn is_appended(&self) -> bool {
+        self.surface_op.is_some_and(|operation| {
+            let is_spelled_so = || {
+                let mut tape = Tape::default();
+                let node = tape.parse(operation.as_bytes(), 1).ok();
+                node.and_then(Node::as_str).is_some_and(|operation| operation.eq_str("append"))
+            };
+            operation == APPEND || (operation.contains('\\') && is_spelled_so())
+        })
+    }
 }
 
 /// How many bytes before the payload's end [`Event::scan`] searches for the start of another member.
@@ -450,6 +464,20 @@ mod tests {
         assert_eq!(event.surface_op(), Some(r#"{"op":"replace","start":1,"end":3}"#));
         assert_eq!(event.source_event_seqs(), Some("[[1,3]]"));
         assert_eq!(event.line(), line);
+    }
+
+    #[test]
+    fn only_an_appending_operation_appends_however_it_is_spelled() {
+        let line = |operation: &str| {
+            format!(r#"{{"type":"user/message","seq":5,"time":1,"data":{{}},"surfaceOp":{operation}}}"#)
+        };
+        for operation in [r#""append""#, r#""\u0061ppend""#] {
+            assert!(parse(&line(operation)).unwrap().is_appended(), "{operation}");
+        }
+        for operation in [r#""append ""#, r#""\\append""#, r#"{"op":"append"}"#, r#"{"op":"\n"}"#] {
+            assert!(!parse(&line(operation)).unwrap().is_appended(), "{operation}");
+        }
+        assert!(!parse(r#"{"type":"turn/start","seq":5,"time":1,"data":{}}"#).unwrap().is_appended());
     }
 
     /// Every order of every selection of the three members after the payload.

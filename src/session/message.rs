@@ -5,6 +5,7 @@
 use super::kind::Kind;
 use super::profile::ToolResults;
 use crate::json::{Node, Str};
+use crate::row::Event;
 
 /// What is wrong with a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -99,9 +100,10 @@ pub(super) fn is_text(node: Node<'_>, member: &str, value: &str) -> bool {
     node.get(member).and_then(Node::as_str).is_some_and(|text| text.eq_str(value))
 }
 
-/// Whether a person is the source of `message`, which is that of a `user/message`: plugins, tools and other agents write such too.
-pub(crate) fn is_of_person(message: Node<'_>) -> bool {
-    message.get("source").is_some_and(|source| is_text(source, "kind", "user"))
+/// Whether a person said `message`, the payload of a `user/message`, when `event` was written: plugins, tools and other agents write such
+/// too, and one that replaces a part of the surface says nothing anew.
+pub(crate) fn is_prompt(event: &Event<'_>, message: Node<'_>) -> bool {
+    event.is_appended() && message.get("source").is_some_and(|source| is_text(source, "kind", "user"))
 }
 
 /// The texts of a message's blocks of that type.

@@ -36,7 +36,7 @@ pub use intake::EventFault;
 pub use kind::Kind;
 pub use log::Log;
 pub use message::MessageFault;
-pub(crate) use message::{is_of_person, texts};
+pub(crate) use message::{is_prompt, texts};
 pub use messages::Messages;
 pub use observers::{CallFailure, HostError, Subscription};
 pub use pairing::{Pairing, PairingFault};

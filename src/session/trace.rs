@@ -125,7 +125,7 @@ impl Trace {
                     self.calls.insert(id);
                 }
             }
-            Kind::ToolResult if event.surface_op() != Some("\"append\"") => {
+            Kind::ToolResult if !event.is_appended() => {
                 ensure(self.turn.is_some(), TraceFault::NotInTurn)?;
             }
             Kind::ToolResult => {

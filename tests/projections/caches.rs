@@ -193,7 +193,7 @@ fn a_checkpoint_of_another_session_root_or_user_is_not_used() {
 }
 
 #[test]
-fn a_session_of_the_same_id_in_the_same_file_has_states_of_its_own() {
+fn r138_a_session_of_the_same_id_in_the_same_file_has_states_of_its_own() {
     for encoding in Encoding::ALL {
         // Another life: only the header tells, and both logs have the same events.
         let machine = Machine::new(encoding);
@@ -221,7 +221,7 @@ fn a_change_that_leaves_every_stamp_as_it_was_is_seen_if_it_came_soon() {
     machine.create("s", &told);
     let path = machine.log("s");
     let bytes = String::from_utf8(machine.disk.content(&path).unwrap()).unwrap();
-    let changed = bytes.replacen("step/start", "turn/start", 1);
+    let changed = bytes.replacen("turn/start", "step/start", 1);
     assert_ne!(changed, bytes, "the test's own premise");
     let file = machine.disk.open(&path, Access::Repair).unwrap();
     // The clock of the file system does not tick in between.
@@ -297,7 +297,7 @@ impl Projection for Other {
 }
 
 #[test]
-fn each_event_is_folded_once_and_another_version_folds_its_own_anew() {
+fn r138_each_event_is_folded_once_and_another_version_folds_its_own_anew() {
     let machine = Machine::new(Encoding::Indexed);
     let mut dice = Dice::new(5);
     machine.create("s", &rows(&mut dice, 0, 30));
@@ -325,7 +325,7 @@ fn each_event_is_folded_once_and_another_version_folds_its_own_anew() {
 }
 
 #[test]
-fn a_generation_has_its_own_states() {
+fn r138_a_generation_has_its_own_states() {
     let folder = Path::new(ROOT).join("_no-cwd").join("s");
     let v1 = concat!(
         r#"{"type":"session","version":1,"id":"s","createdAt":5,"delegationDepth":0}"#,
@@ -363,7 +363,7 @@ fn a_generation_has_its_own_states() {
 }
 
 #[test]
-fn another_mark_of_what_was_inherited_makes_another_log_of_it() {
+fn r138_another_mark_of_what_was_inherited_makes_another_log_of_it() {
     for encoding in Encoding::ALL {
         let machine = Machine::new(encoding);
         let seeded = header("s").with_seeding(Generation::CURRENT, Seeding::Marked).unwrap();
@@ -485,7 +485,7 @@ fn a_fold_goes_on_whatever_the_caches_disk_refuses() {
 /// A writer has not synced what it wrote, somebody else folds and keeps it, and the power goes: it may take sectors out of the
 /// middle of a log and leave its length, its times and its end. The kept state said what was in them, before it was synced.
 #[test]
-fn events_that_nobody_synced_are_synced_before_they_are_kept() {
+fn r138_events_that_nobody_synced_are_synced_before_they_are_kept() {
     for encoding in Encoding::ALL {
         let build = || {
             let machine = Machine::new(encoding);

@@ -5,14 +5,16 @@ use serde_json::{Value, json};
 /// What `ls --json` shows of a session with these rows.
 pub(crate) fn recount(rows: &[Value]) -> Value {
     let of = |kind: &str| rows.iter().filter(|row| row["type"] == *kind).collect::<Vec<_>>();
+    let said =
+        |kind: &str| of(kind).into_iter().filter(|row| row["surfaceOp"] == "append").collect::<Vec<_>>();
     let mut shown = json!({
         "turns": of("turn/start").len(),
         "steps": of("step/start").len(),
-        "answers": of("assistant/message").len(),
+        "answers": said("assistant/message").len(),
         "toolCalls": of("tool/call").len(),
     });
     let human: Vec<&Value> =
-        of("user/message").into_iter().filter(|row| row["data"]["source"]["kind"] == "user").collect();
+        said("user/message").into_iter().filter(|row| row["data"]["source"]["kind"] == "user").collect();
     shown["prompts"] = human.len().into();
     let edge = rows.iter().rev().find(|row| row["type"] == "turn/start" || row["type"] == "turn/end");
     shown["isTurnOpen"] = edge.is_some_and(|row| row["type"] == "turn/start").into();
@@ -27,8 +29,10 @@ pub(crate) fn recount(rows: &[Value]) -> Value {
     if let Some(last) = human.last() {
         shown["lastPromptTime"] = last["time"].clone();
     }
-    let answer =
-        of("assistant/message").into_iter().rev().find(|row| !text_of(&row["data"]["message"]).0.is_empty());
+    let answer = said("assistant/message")
+        .into_iter()
+        .rev()
+        .find(|row| !text_of(&row["data"]["message"]).0.is_empty());
     let later = [human.last().map(|row| (*row, "user")), answer.map(|row| (row, "assistant"))];
     if let Some((row, role)) = later.into_iter().flatten().max_by_key(|(row, _)| row["seq"].as_u64()) {
         let message = if role == "user" { &row["data"] } else { &row["data"]["message"] };

@@ -31,7 +31,7 @@ pub(crate) fn row(dice: &mut Dice, seq: u64) -> String {
             let text = block(dice);
             let data =
                 format!(r#"{{"role":"user","id":"u{seq}","content":[{text}],"source":{{"kind":"{kind}"}}}}"#);
-            ("user/message", data, r#","surfaceOp":"append""#)
+            ("user/message", data, surface(dice))
         }
         6..=8 => {
             let usage = usage(dice).map_or_else(String::new, |usage| format!(r#""usage":{usage},"#));
@@ -41,7 +41,7 @@ pub(crate) fn row(dice: &mut Dice, seq: u64) -> String {
                 dice.pick(&["p", "q"]),
                 model(dice),
             );
-            ("assistant/message", data, r#","surfaceOp":"append""#)
+            ("assistant/message", data, surface(dice))
         }
         9 => {
             let chunk = |usage: String| {
@@ -79,6 +79,11 @@ pub(crate) fn row(dice: &mut Dice, seq: u64) -> String {
 /// Rows `from..from + count` of a session.
 pub(crate) fn rows(dice: &mut Dice, from: u64, count: u64) -> Vec<String> {
     (from..from + count).map(|seq| row(dice, seq)).collect()
+}
+
+fn surface(dice: &mut Dice) -> &'static str {
+    const REPLACE: &str = r#","surfaceOp":{"op":"replace","start":0,"end":0}"#;
+    if dice.below(5) == 0 { REPLACE } else { r#","surfaceOp":"append""# }
 }
 
 fn block(dice: &mut Dice) -> String {

@@ -2,7 +2,7 @@ use super::input::Occurrence;
 use super::set::Projection;
 use super::state::{ObjectWriter, add, read_count, read_flag};
 use crate::json::Node;
-use crate::session::{Kind, is_of_person};
+use crate::session::Kind;
 
 /// How many turns, steps, messages and tool calls there were, inherited ones included.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub struct TurnCounts {
 
 impl Projection for Counts {
     const KEY: &'static str = "counts";
-    const STATE_VERSION: u32 = 1;
+    const STATE_VERSION: u32 = 2;
     type State = TurnCounts;
 
     fn init() -> TurnCounts {
@@ -46,8 +46,8 @@ impl Projection for Counts {
                 return;
             }
             Some(Kind::StepStart) => &mut state.steps,
-            Some(Kind::UserMessage) if event.data().is_some_and(is_of_person) => &mut state.prompts,
-            Some(Kind::AssistantMessage) => &mut state.answers,
+            Some(Kind::UserMessage) if event.is_prompt() => &mut state.prompts,
+            Some(Kind::AssistantMessage) if event.event().is_appended() => &mut state.answers,
             Some(Kind::ToolCall) => &mut state.tool_calls,
             _ => return,
         };

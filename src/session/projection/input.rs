@@ -3,7 +3,7 @@ use std::cell::{Cell, OnceCell};
 use crate::json::{Node, Tape};
 use crate::limits::Limits;
 use crate::row::Event;
-use crate::session::Kind;
+use crate::session::{Kind, is_prompt};
 use crate::stream::members;
 
 /// An event as projections see it: read once, and only as far as one of them asks.
@@ -45,6 +45,11 @@ impl<'e> Occurrence<'e> {
     /// Its payload; `None` if it is no JSON. Parsed once, whoever asks: time O(bytes) for the first.
     pub fn data(&self) -> Option<Node<'e>> {
         self.data.get(Some(self.event.data()))
+    }
+
+    /// Whether the event, a `user/message`, is what a person said.
+    pub(super) fn is_prompt(&self) -> bool {
+        self.data().is_some_and(|message| is_prompt(self.event, message))
     }
 
     /// The message of an `assistant/message`, without a look into the stream beside it.

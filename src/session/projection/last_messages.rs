@@ -3,13 +3,13 @@ use super::preview::Preview;
 use super::set::Projection;
 use super::state::{ObjectWriter, read_count, read_time};
 use crate::json::Node;
-use crate::session::{Kind, is_of_person, texts};
+use crate::session::{Kind, texts};
 use crate::units::UnixMs;
 
 /// What a person and what the model said last.
 ///
 /// A person's are the `user/message`s whose source is a user; those of plugins, tools and other agents are not. Of the model's, those
-/// with text: one that only calls tools says nothing. What a compaction replaced was said all the same.
+/// with text: one that only calls tools says nothing. What a compaction replaced was said all the same; what it put there was not.
 #[derive(Debug)]
 pub struct LastMessages;
 
@@ -49,7 +49,7 @@ impl LastSaid {
 
 impl Projection for LastMessages {
     const KEY: &'static str = "last-messages";
-    const STATE_VERSION: u32 = 1;
+    const STATE_VERSION: u32 = 2;
     type State = LastSaid;
 
     fn init() -> LastSaid {
@@ -66,12 +66,12 @@ impl Projection for LastMessages {
         };
         match event.kind() {
             Some(Kind::UserMessage) => {
-                let Some(message) = event.data().filter(|message| is_of_person(*message)) else { return };
+                let Some(message) = event.data().filter(|_| event.is_prompt()) else { return };
                 // One of pictures alone is a prompt too, of which nothing can be shown.
                 let (time, seq) = (event.event().time(), event.event().seq().get());
                 state.prompt = Some(said(message).unwrap_or(Said { text: Preview::default(), time, seq }));
             }
-            Some(Kind::AssistantMessage) => {
+            Some(Kind::AssistantMessage) if event.event().is_appended() => {
                 if let Some(said) = event.answer().and_then(said) {
                     state.answer = Some(said);
                 }

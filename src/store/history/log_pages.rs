@@ -8,7 +8,9 @@ use super::meter::Meter;
 use super::page::{Page, PageEnd};
 use super::request::{Direction, PageLimits, PageRequest, PageStart};
 use super::rows::{RowSeen, Rows};
-use crate::container::{Before, Encoding, block_before, is_reached};
+use crate::container::{
+    Before, BlockReader, Encoding, IndexedReader, block_before, is_reached, reader_behind,
+};
 use crate::error::{Error, Result, Stale};
 use crate::row::{Check, Event, Header, PhysicalRow};
 use crate::store::cancel::Cancel;
@@ -259,8 +261,17 @@ impl Pager<'_> {
     fn look(&self, to: Border, reach: u64, meter: Meter) -> Result<Option<(Run, Verdict)>> {
         let mut source = self.log.source_to(to.at);
         let before = block_before(&mut source, self.log.encoding(), *self.log.limits(), reach, to.is_tail);
-        let start = match before.map_err(|error| Error::read(self.log.path(), 0, error))? {
-            Before::At(start) => start,
+        let unread = |error| Error::read(self.log.path(), 0, error);
+        let (start, blocks) = match before.map_err(unread)? {
+            Before::At(start) => {
+                let blocks = reader_behind(&mut source, self.log.encoding(), *self.log.limits(), start);
+                let Some(blocks) = blocks.map_err(unread)? else { return Ok(None) };
+                (start, blocks)
+            }
+            Before::Behind(walk) => {
+                let start = walk.end();
+                (start, Box::new(IndexedReader::resumed(*walk, *self.log.limits())) as Box<dyn BlockReader>)
+            }
             Before::Unclear => return Ok(None),
             Before::Head => {
                 return match self.walk_from_head(to, meter) {
@@ -272,8 +283,7 @@ impl Pager<'_> {
         let mut back = Backward::new(u64::MAX, None, meter);
         let header = self.header.clone();
         let visit = &mut |item: Item<'_>| Ok(self.back(&mut back, &item));
-        let report = scan_stretch(self.log, &mut source, header, self.options, start, visit)?;
-        let Some(verdict) = report.map(|report| report.verdict) else { return Ok(None) };
+        let verdict = scan_stretch(self.log, &mut source, header, self.options, blocks, visit)?.verdict;
         let is_sound = match verdict {
             // In the middle an append may end in the next stretch.
             Verdict::Sound | Verdict::Unfinished => true,

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::json::{Node, Str, Tape};
 use crate::limits::Limits;
 use crate::row::Event;
-use crate::session::{is_of_person, texts};
+use crate::session::{is_prompt, texts};
 use crate::store::cancel::Cancel;
 use crate::store::seam::SessionHandle;
 use crate::units::UnixMs;
@@ -202,7 +202,7 @@ impl TurnIndex {
         }
         let mut tape = Tape::default();
         let Some(message) = data_of(event, &mut tape) else { return };
-        if !is_of_person(message) {
+        if !is_prompt(event, message) {
             return;
         }
         let texts = texts(message).map(Str::units);

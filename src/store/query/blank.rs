@@ -1,10 +1,11 @@
 //! What a list of sessions shows besides headers: whether anything has happened in a session, and when a person last asked.
 
 use super::super::snapshot::{Snapshot, State};
+use super::super::store::FileStore;
 use super::list::Listed;
 use crate::json::Tape;
 use crate::row::{Event, Header, Seeding};
-use crate::session::{Log, is_of_person};
+use crate::session::{Log, Overview, is_prompt};
 use crate::units::UnixMs;
 
 /// What has happened in a session.
@@ -126,6 +127,21 @@ impl Gates {
     }
 }
 
+impl From<&Overview> for Activity {
+    fn from(overview: &Overview) -> Self {
+        let last_prompt = overview.last_messages.prompt.as_ref().map(|said| said.time);
+        Self { is_blank: overview.is_blank(), last_prompt }
+    }
+}
+
+/// What the checkpoints of the store's projections say: see [`FileStore::recall_overview`]. They know how many events a session
+/// inherited, since it was read for them.
+impl BlankHint for FileStore {
+    fn activity(&self, stored: &Snapshot, _inherited: Option<u64>) -> Option<Activity> {
+        self.recall_overview(stored).as_ref().map(Activity::from)
+    }
+}
+
 impl Activity {
     /// What has happened in a session with these events. Time O(events between the last message of a person and the end, and
     /// before the first turn).
@@ -134,14 +150,17 @@ impl Activity {
         let mut tape = Tape::default();
         Self {
             is_blank: !log.iter().any(|event| event.is("turn/start")),
-            last_prompt: log.iter().rev().find(|event| is_prompt(event, &mut tape)).map(|event| event.time()),
+            last_prompt: log
+                .iter()
+                .rev()
+                .find(|event| is_of_person(event, &mut tape))
+                .map(|event| event.time()),
         }
     }
 }
 
-/// Whether a person wrote that. A message that replaces another one is of its own time, not of the person's.
-fn is_prompt(event: &Event<'_>, tape: &mut Tape) -> bool {
-    event.is("user/message") && event.surface_op() == Some("\"append\"") && {
-        tape.parse(event.data().as_bytes(), u32::MAX).is_ok_and(is_of_person)
-    }
+fn is_of_person(event: &Event<'_>, tape: &mut Tape) -> bool {
+    event.is("user/message")
+        && event.is_appended()
+        && tape.parse(event.data().as_bytes(), u32::MAX).is_ok_and(|message| is_prompt(event, message))
 }
