@@ -7,8 +7,10 @@ use std::collections::{BTreeSet, VecDeque};
 use super::Encoding;
 use super::fault::{Fault, ReadError};
 use super::frame::{self, Frame};
-use super::indexed::{Hop, Walk, WalkStop, last_trailer};
+use super::indexed::{Hop, IndexedReader, Walk, WalkStop, last_trailer};
+use super::position::reader_behind;
 use super::probe::NEAR;
+use super::read::BlockReader;
 use super::source::Source;
 use super::trailer::TRAILER_LEN;
 use crate::limits::Limits;
@@ -77,34 +79,49 @@ fn fetch(source: &mut dyn Source, start: u64) -> Result<(), ReadError> {
     Ok(())
 }
 
-/// Whether the block at `at` is part of the log for all that the log's end tells: a power loss may have damaged what stands
-/// before it and was not synced, although it landed itself. Only indexed logs are written so.
+/// A reader whose first block is the one at `at`, if that is part of the log for all that the log's end tells: a power loss may
+/// have damaged what stands before it and was not synced, although it landed itself. Only indexed logs are written so.
 ///
 /// # Errors
 /// As [`block_before`].
-pub(crate) fn is_reached(source: &mut dyn Source, encoding: Encoding, at: u64) -> Result<bool, ReadError> {
-    if encoding != Encoding::Indexed {
-        return Ok(true);
+pub(crate) fn reader_if_reached(
+    source: &mut dyn Source,
+    encoding: Encoding,
+    limits: Limits,
+    at: u64,
+) -> Result<Option<Box<dyn BlockReader>>, ReadError> {
+    let reader = match encoding {
+        Encoding::Indexed => indexed_if_reached(source, limits, at),
+        Encoding::Zstd | Encoding::Plain => reader_behind(source, encoding, limits, at),
+    };
+    match reader {
+        Err(ReadError::Bad { fault, .. }) if fault != Fault::Shrunk => Ok(None),
+        reader => reader,
     }
-    let reached = (|| {
-        let (head, _) = Walk::start(source)?;
-        if let Some(last) = last_trailer(source, head.id())? {
-            return Ok(matches!(proved(source, &head, last, at)?, Before::At(start) if start == at));
-        }
-        let mut walk = head;
-        while walk.end() < at {
-            match walk.step(source) {
-                Ok(_) => {}
-                Err(WalkStop::Read(error)) => return Err(error),
-                Err(WalkStop::End | WalkStop::Fault(_)) => return Ok(false),
-            }
-        }
-        Ok(walk.end() == at)
-    })();
-    match reached {
-        Err(ReadError::Bad { fault, .. }) if fault != Fault::Shrunk => Ok(false),
-        reached => reached,
+}
+
+fn indexed_if_reached(
+    source: &mut dyn Source,
+    limits: Limits,
+    at: u64,
+) -> Result<Option<Box<dyn BlockReader>>, ReadError> {
+    let (head, _) = Walk::start(source)?;
+    if let Some(last) = last_trailer(source, head.id())? {
+        return match proved(source, &head, last, at)? {
+            Before::At(start) if start == at => reader_behind(source, Encoding::Indexed, limits, at),
+            _ => Ok(None),
+        };
     }
+    let mut walk = head;
+    while walk.end() < at {
+        match walk.step(source) {
+            Ok(_) => {}
+            Err(WalkStop::Read(error)) => return Err(error),
+            Err(WalkStop::End | WalkStop::Fault(_)) => return Ok(None),
+        }
+    }
+    let is_there = walk.end() == at;
+    Ok(is_there.then(|| Box::new(IndexedReader::resumed(walk, limits)) as Box<dyn BlockReader>))
 }
 
 type Found = Result<Before, ReadError>;

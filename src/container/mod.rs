@@ -28,6 +28,7 @@ mod side;
 mod source;
 #[doc(hidden)]
 pub mod spec;
+mod stored;
 mod tail;
 mod trailer;
 mod write;
@@ -45,7 +46,7 @@ pub(crate) mod parts {
 
 pub(crate) use arena::Arena;
 pub use batch::{Batch, RowMark};
-pub(crate) use before::{Before, block_before, is_reached};
+pub(crate) use before::{Before, block_before, reader_if_reached};
 pub(crate) use crc::crc32;
 pub use encoding::{Detected, Encoding, UnknownEncoding, detect};
 pub use fault::{Fault, ReadError};

@@ -1,13 +1,18 @@
 //! Compressing the segments of one append on cores that have nothing else to do.
 
 use std::collections::VecDeque;
+use std::hint::spin_loop;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
 use super::zstd::Encoder;
+
+/// Whoever waits for what is about to come looks out for it so long before it sleeps: to fall asleep and be woken takes half as long.
+const AWAKE: Duration = Duration::from_micros(100);
 
 /// A helper without work for so long ends.
 const PATIENCE: Duration = if cfg!(test) { Duration::from_millis(200) } else { Duration::from_secs(5) };
@@ -17,9 +22,16 @@ const PATIENCE: Duration = if cfg!(test) { Duration::from_millis(200) } else { D
 /// This thread makes all that no helper has begun when it comes to it, so that a busy machine costs no more than a copy of what was
 /// offered. There is a helper for each core but one, started when it is wanted; those that are busy are offered nothing.
 pub(super) fn encode_each(encoder: Encoder, contents: &[&[u8]]) -> Vec<Vec<u8>> {
-    static HELPERS: LazyLock<Arc<Helpers>> = LazyLock::new(|| Arc::new(Helpers::new(other_processors())));
     HELPERS.encode_each(encoder, contents)
 }
+
+/// Wakes a helper that has nothing to do, for work that [`encode_each`] is about to bring: it comes as long before it as a row check
+/// takes, which is how long waking takes.
+pub(super) fn rouse() {
+    HELPERS.rouse();
+}
+
+static HELPERS: LazyLock<Arc<Helpers>> = LazyLock::new(|| Arc::new(Helpers::new(other_processors())));
 
 /// Processors besides the one that asks. Asked once: the system's answer stands in several files.
 pub(super) fn other_processors() -> usize {
@@ -34,6 +46,8 @@ struct Helpers {
     max: usize,
     state: Mutex<State>,
     offered: Condvar,
+    /// How often work was offered.
+    offers: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
@@ -43,6 +57,8 @@ struct State {
     started: usize,
     /// Those of them that make a frame.
     busy: usize,
+    /// Work is about to be offered.
+    is_roused: bool,
 }
 
 /// Content that becomes a frame, here or on another thread.
@@ -65,8 +81,8 @@ enum Progress {
 
 impl Helpers {
     const fn new(max: usize) -> Self {
-        let state = State { queue: VecDeque::new(), started: 0, busy: 0 };
-        Self { max, state: Mutex::new(state), offered: Condvar::new() }
+        let state = State { queue: VecDeque::new(), started: 0, busy: 0, is_roused: false };
+        Self { max, state: Mutex::new(state), offered: Condvar::new(), offers: AtomicUsize::new(0) }
     }
 
     fn encode_each(self: &Arc<Self>, encoder: Encoder, contents: &[&[u8]]) -> Vec<Vec<u8>> {
@@ -76,8 +92,8 @@ impl Helpers {
             frame
         };
         // What is offered is what comes last: this thread begins with the first.
-        let idle = if encoder.is_store() { 0 } else { self.idle() };
-        let own = contents.len().saturating_sub(contents.len().saturating_sub(1).min(idle.saturating_mul(4)));
+        let offered = contents.len().saturating_sub(1).min(self.idle().saturating_mul(4));
+        let own = contents.len().saturating_sub(offered);
         let (own, offered) = contents.split_at_checked(own).unwrap_or((contents, &[]));
         let jobs: Vec<_> = offered.iter().map(|content| Job::new(encoder, content)).collect();
         self.offer(&jobs);
@@ -113,7 +129,25 @@ impl Helpers {
             state.started = state.started.saturating_add(1);
         }
         drop(state);
+        self.offers.fetch_add(1, Ordering::Release);
         self.offered.notify_all();
+    }
+
+    fn rouse(&self) {
+        let mut state = self.state.lock();
+        if state.queue.is_empty() && state.busy < state.started {
+            state.is_roused = true;
+            drop(state);
+            self.offered.notify_one();
+        }
+    }
+
+    /// Returns once more work was offered than `before`, or does not seem to come.
+    fn look_out(&self, before: usize) {
+        let began = Instant::now();
+        while self.offers.load(Ordering::Acquire) == before && began.elapsed() < AWAKE {
+            spin_loop();
+        }
     }
 
     /// Takes back what no helper has come for.
@@ -129,7 +163,12 @@ impl Helpers {
         let mut state = self.state.lock();
         loop {
             let Some(job) = state.queue.pop_front() else {
-                if self.offered.wait_for(&mut state, PATIENCE).timed_out() && state.queue.is_empty() {
+                if std::mem::take(&mut state.is_roused) {
+                    let before = self.offers.load(Ordering::Acquire);
+                    drop(state);
+                    self.look_out(before);
+                    state = self.state.lock();
+                } else if self.offered.wait_for(&mut state, PATIENCE).timed_out() && state.queue.is_empty() {
                     break;
                 }
                 continue;
@@ -181,7 +220,13 @@ impl Job {
 
     /// The frame, once it is made. `None` if it never will be.
     fn wait(&self) -> Option<Vec<u8>> {
+        let began = Instant::now();
         let mut progress = self.progress.lock();
+        while matches!(*progress, Progress::Taken) && began.elapsed() < AWAKE {
+            drop(progress);
+            spin_loop();
+            progress = self.progress.lock();
+        }
         self.done.wait_while(&mut progress, |progress| matches!(progress, Progress::Taken));
         match std::mem::replace(&mut *progress, Progress::Failed) {
             Progress::Done(frame) => Some(frame),
@@ -230,6 +275,25 @@ mod tests {
     }
 
     #[test]
+    fn a_helper_that_was_roused_takes_part_or_falls_asleep_again() {
+        let helpers = Arc::new(Helpers::new(1));
+        let contents: [&[u8]; 3] = [b"a\n", b"b\n", b"c\n"];
+        let encoder = Encoder::new(LEVEL_DEFAULT);
+        helpers.rouse();
+        assert!(!helpers.state.lock().is_roused, "there is none yet");
+        for _ in 0..100 {
+            helpers.rouse();
+            assert_eq!(helpers.encode_each(encoder, &contents), alone(encoder, &contents));
+            helpers.rouse();
+        }
+        let began = Instant::now();
+        while helpers.state.lock().started > 0 {
+            assert!(began.elapsed() < 20 * PATIENCE, "roused for nothing, it ends as ever");
+            thread::sleep(PATIENCE / 20);
+        }
+    }
+
+    #[test]
     fn a_helper_that_never_comes_is_not_waited_for() {
         let helpers = Arc::new(Helpers::new(1));
         // As if it were there, and had not been scheduled yet.
@@ -246,7 +310,7 @@ mod tests {
         let contents: [&[u8]; 3] = [b"a\n", b"b\n", b"c\n"];
         helpers.encode_each(Encoder::new(1), &contents);
         assert!((1..=2).contains(&helpers.state.lock().started));
-        let began = std::time::Instant::now();
+        let began = Instant::now();
         while helpers.state.lock().started > 0 {
             assert!(began.elapsed() < 20 * PATIENCE);
             thread::sleep(PATIENCE / 20);

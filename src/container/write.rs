@@ -12,6 +12,9 @@ use super::trailer::LogId;
 ///
 /// `stage` and `stage_marker` may be called several times; their bytes go to disk in one write. Then `accept` or `discard`.
 pub trait BlockWriter: Send + Sync + std::fmt::Debug {
+    /// About `bytes` bytes of rows are going to be staged in a moment, if nothing is wrong with them.
+    fn announce(&self, _bytes: usize) {}
+
     /// Appends the bytes that store `batch` to `out`.
     ///
     /// # Errors

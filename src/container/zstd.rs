@@ -11,10 +11,12 @@ use zstd_safe::{CCtx, CParameter, DCtx, DParameter, InBuffer, OutBuffer, ResetDi
 use super::arena::{Arena, Room};
 use super::fault::Fault;
 use super::frame::Frame;
+use super::stored;
 use super::tail::holds_zero_sector;
 use crate::limits::Limits;
 
-/// The level that peers and DSH use by default.
+/// The level that peers and DSH use by default. A frame of at most 8 KiB of rows is compressed with level 1 then, which loses nothing
+/// there.
 pub const LEVEL_DEFAULT: i32 = 3;
 
 /// The level that compresses nothing: rows stand in raw blocks, at the speed of a copy and a checksum. Every Zstandard reads
@@ -320,7 +322,7 @@ pub(crate) struct Encoder {
 impl Encoder {
     /// `level` is [`LEVEL_STORE`], or clamped to what Zstandard knows, see [`zstd_safe::min_c_level`].
     pub(crate) fn new(level: i32) -> Self {
-        // The fastest level looks for a match once in 128 KB, which is the longest block: nothing is found, and all is copied.
+        // What looks for a match once in 128 KB, which is the longest block, would find none: it is copied without a look.
         let level = if level == LEVEL_STORE { i32::MIN } else { level };
         Self { level: level.clamp(zstd_safe::min_c_level(), zstd_safe::max_c_level()) }
     }
@@ -369,15 +371,25 @@ impl Encoder {
         self.level == zstd_safe::min_c_level()
     }
 
+    /// The level for `content`. The default one looks for matches in two tables, of four bytes and of eight: in so little content
+    /// one table of five bytes finds as much, and a batch of rows of 100 bytes becomes three percent smaller in nine tenths of the time.
+    fn level_for(self, content: &[u8]) -> i32 {
+        const LITTLE: usize = 8 << 10;
+        if self.level == LEVEL_DEFAULT && content.len() <= LITTLE { 1 } else { self.level }
+    }
+
     /// Appends one frame that holds `content` to `out`.
     pub(crate) fn encode(self, content: &[u8], out: &mut Vec<u8>) {
+        if self.is_store() {
+            return stored::encode(content, out);
+        }
         /// High levels take a hundred times as much: not worth keeping.
         const CONTEXT_KEPT: usize = 4 << 20;
         let mut context = ENCODERS.take().unwrap_or_else(CCtx::create);
         let reset = context.reset(ResetDirective::SessionAndParameters);
         debug_assert!(reset.is_ok(), "a context can always be reset");
         for parameter in [
-            CParameter::CompressionLevel(self.level),
+            CParameter::CompressionLevel(self.level_for(content)),
             CParameter::ChecksumFlag(true),
             CParameter::ContentSizeFlag(true),
         ] {
@@ -474,6 +486,35 @@ mod tests {
         assert_eq!(block_types(&stored, 9), [0, 0]);
         assert_eq!(decode_all(&stored, Limits::DEFAULT).unwrap(), content);
         assert!(encoded(&content).len() < content.len() / 10);
+    }
+
+    #[test]
+    fn little_content_takes_the_faster_level_where_none_was_asked_for() {
+        let rows = |bytes: usize| {
+            let mut content = Vec::new();
+            for seq in 0_u32.. {
+                let hash = seq.wrapping_mul(0x9e37_79b9);
+                content.extend_from_slice(
+                    format!("{{\"type\":\"plan/mode\",\"seq\":{seq},\"data\":\"{hash}\"}}\n").as_bytes(),
+                );
+                if content.len() >= bytes {
+                    content.truncate(bytes);
+                    return content;
+                }
+            }
+            content
+        };
+        let at = |level, content: &[u8]| {
+            let mut out = Vec::new();
+            Encoder::new(level).encode(content, &mut out);
+            out
+        };
+        let (little, more) = (rows(8 << 10), rows((8 << 10) + 1));
+        assert_eq!(at(LEVEL_DEFAULT, &little), at(1, &little));
+        assert_ne!(at(LEVEL_DEFAULT, &more), at(1, &more));
+        for level in [2, 4, 9] {
+            assert_ne!(at(level, &little), at(1, &little), "{level}");
+        }
     }
 
     #[test]

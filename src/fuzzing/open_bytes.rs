@@ -65,7 +65,7 @@ fn rows_of(log: &LogFile) -> Vec<Vec<u8>> {
     rows
 }
 
-/// Pages from both ends hold the same events, where the log is one.
+/// Pages from both ends hold the same events, where the log is one, and so do pages from its start on.
 fn pages_tile(log: &LogFile) {
     let whole = log.page(&PageRequest::first(PageLimits::UNBOUNDED));
     let Ok(whole) = whole.map(|page| (page.next_seq(), page)) else {
@@ -74,6 +74,26 @@ fn pages_tile(log: &LogFile) {
     };
     let (events, whole) = whole;
     let limits = PageLimits::UNBOUNDED.with_events((events / 8).max(1));
+    let (mut from, mut rows) = (PageStart::Seq(0), Vec::new());
+    let is_whole = loop {
+        match log.page(&PageRequest::forward(from, limits)) {
+            Ok(page) => {
+                rows.extend_from_slice(page.events.as_bytes());
+                if !page.has_more() {
+                    break true;
+                }
+                from = PageStart::Cursor(page.after);
+            }
+            Err(error) => {
+                assert!(whole.has_more(), "a log that is read to its end is paged up to there: {error:?}");
+                break false;
+            }
+        }
+    };
+    assert!(
+        !is_whole || whole.has_more() || rows == whole.events.as_bytes(),
+        "pages from the start are the log"
+    );
     let mut place = PageStart::End;
     let mut parts = Vec::new();
     loop {

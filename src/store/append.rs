@@ -20,14 +20,18 @@ pub enum Durability {
     /// An append returns when it is on disk.
     #[default]
     Sync,
-    /// An append returns when the operating system has it; a flush makes it durable. In the zstd and the plain encoding, which
-    /// cannot say how much of a log was synced, an append first syncs the one before it.
+    /// An append returns when the operating system has it; a flush makes it durable. The disk is at work meanwhile, so that a
+    /// flush waits for little. In the zstd and the plain encoding, which cannot say how much of a log was synced, an append first
+    /// syncs the one before it: small ones cost as much as with [`Durability::Sync`].
     OnFlush,
 }
 
 /// Bytes of rows that one write takes, unless a single row is longer. With what may stand unsynced before it, it stays
 /// below the 1 GiB that a trailer can say of.
 const WRITE_CONTENT: usize = 256 << 20;
+
+/// So many bytes that no sync has covered are sent on their way to the disk, which then works while more come.
+pub(super) const BEGUN_BYTES: u64 = 1 << 20;
 
 /// The open end of a log.
 #[derive(Debug)]
@@ -46,6 +50,8 @@ pub(crate) struct Appender {
     durable_end: u64,
     /// Bytes behind the last sync that went well.
     unsynced: u64,
+    /// What stands before this offset is on the disk, or on its way there.
+    begun_end: u64,
     /// Appends were accepted that no sync is known to have covered.
     has_unsynced: bool,
     poisoned: bool,
@@ -96,6 +102,7 @@ impl Appender {
             durable_end,
             judged,
             unsynced: 0,
+            begun_end: durable_end,
             has_unsynced: false,
             poisoned: false,
             out: Vec::new(),
@@ -114,6 +121,11 @@ impl Appender {
         }
         let (was, is) = (judged.size, self.left.size);
         Err(self.foreign(format!("it had {was} bytes when it was read, and has {is} now")))
+    }
+
+    /// Tells that a batch of about `bytes` bytes will be appended in a moment, if nothing is wrong with it.
+    pub(crate) fn announce(&self, bytes: usize) {
+        self.writer.announce(bytes);
     }
 
     /// Stores `batch`, as one write. With [`Durability::Sync`] it is on disk when this returns.
@@ -273,9 +285,10 @@ impl Appender {
     fn store(&mut self, batch: Option<&Batch<'_>>, durability: Durability) -> Result<()> {
         let before = self.left.clone();
         let mut written = self.left.clone();
-        let outcome = self
-            .write(batch, &mut written)
-            .and_then(|()| if durability == Durability::Sync { self.sync_written(&written) } else { Ok(()) });
+        let outcome = self.write(batch, durability, &mut written).and_then(|()| match durability {
+            Durability::Sync => self.sync_written(&written, self.out.len()),
+            Durability::OnFlush => Ok(()),
+        });
         if let Err(failed) = outcome {
             self.writer.discard();
             let error = match self.roll_back(&before, &failed) {
@@ -313,12 +326,19 @@ impl Appender {
     }
 
     /// Puts the bytes of an append into the file, and syncs in between where the encoding demands it.
-    fn write(&mut self, batch: Option<&Batch<'_>>, written: &mut Left) -> Result<(), Failed> {
+    fn write(
+        &mut self,
+        batch: Option<&Batch<'_>>,
+        durability: Durability,
+        written: &mut Left,
+    ) -> Result<(), Failed> {
         let mut needs_marker = !self.writer.is_committed();
         let content_max = self.write_content;
         let mut write = |piece: Option<&Batch<'_>>, is_last: bool| {
-            if self.unsynced > self.unsynced_max {
-                self.sync_written(written)?;
+            // Trailers say what was not synced before them.
+            let must_sync = self.unsynced > self.unsynced_max;
+            if must_sync && self.unsynced_max > 0 {
+                self.sync_written(written, self.out.len())?;
                 self.writer.staged_is_durable();
             }
             self.out.clear();
@@ -335,12 +355,16 @@ impl Appender {
             let write_at = written.size;
             let failed = |error| Failed { error, by_sync: false, write_at };
             staged.map_err(|fault| failed(Error::InvalidArgument { what: fault.to_string() }))?;
+            // Without trailers the disk had as long as staging took.
+            if must_sync && self.unsynced_max == 0 {
+                self.sync_written(written, 0)?;
+            }
             self.file
                 .append_all(&self.out)
                 .map_err(|error| failed(Error::io(&self.path, "writing")(error)))?;
             self.unsynced = self.unsynced.saturating_add(self.out.len() as u64);
             written.grow(&self.out);
-            Ok(())
+            self.begin_sync(written, durability)
         };
         match batch {
             Some(batch) => each_piece(batch, content_max, &mut |piece, is_last| write(Some(piece), is_last)),
@@ -348,11 +372,30 @@ impl Appender {
         }
     }
 
-    fn sync_written(&mut self, written: &Left) -> Result<(), Failed> {
-        self.file.sync_data().map_err(|error| Failed {
+    /// Sends bytes on their way to the disk that a later sync has to wait for, once they are enough.
+    fn begin_sync(&mut self, written: &Left, durability: Durability) -> Result<(), Failed> {
+        let begun = self.begun_end.max(self.durable_end);
+        let len = written.size.saturating_sub(begun);
+        // Where the next append waits for these, few are enough.
+        let is_waited_for = durability == Durability::OnFlush && self.unsynced_max == 0;
+        if len < BEGUN_BYTES && !is_waited_for {
+            return Ok(());
+        }
+        self.file.begin_sync(begun, len).map_err(|error| Failed {
             error: Error::io(&self.path, "syncing")(error),
             by_sync: true,
             write_at: written.size.saturating_sub(self.out.len() as u64),
+        })?;
+        self.begun_end = written.size;
+        Ok(())
+    }
+
+    /// Syncs the file, whose last `last_write` bytes are the last ones of this append.
+    fn sync_written(&mut self, written: &Left, last_write: usize) -> Result<(), Failed> {
+        self.file.sync_data().map_err(|error| Failed {
+            error: Error::io(&self.path, "syncing")(error),
+            by_sync: true,
+            write_at: written.size.saturating_sub(last_write as u64),
         })?;
         self.unsynced = 0;
         self.has_unsynced = false;
@@ -379,6 +422,7 @@ impl Appender {
             return Ok(());
         }
         self.file.truncate(before.size).map_err(io("taking a failed write back from"))?;
+        self.begun_end = self.begun_end.min(before.size);
         self.file.sync_all().map_err(io("syncing"))?;
         // Behind a sync that failed, one that succeeds says nothing of what the first was to cover.
         if !failed.by_sync {
@@ -590,6 +634,76 @@ mod tests {
             appender.sync().unwrap();
             assert_eq!(kinds(&disk).last(), Some(&SyncData));
             assert_eq!(kinds(&disk).len(), 6, "nothing is left to sync the second time");
+        }
+    }
+
+    /// Where each stretch begins and ends that was sent on its way to the disk.
+    fn begun(disk: &FaultDisk) -> Vec<(u64, u64)> {
+        let begun = disk.trace().into_iter().filter(|op| op.kind == OpKind::BeginSync);
+        begun.map(|op| (op.offset, op.offset + op.len)).collect()
+    }
+
+    #[test]
+    fn bytes_that_nobody_waits_for_are_on_their_way_once_they_are_enough() {
+        let (disk, mut appender) = open(Encoding::Indexed);
+        let start = disk.content(PATH).unwrap().len() as u64;
+        let len = |disk: &FaultDisk| disk.content(PATH).unwrap().len() as u64;
+        appender.append(&batch(0..1, 200).batch(), Durability::OnFlush).unwrap();
+        assert_eq!(begun(&disk), [], "little can wait");
+        let mut next = 1;
+        while begun(&disk).is_empty() {
+            assert!(len(&disk) - start < BEGUN_BYTES, "{}", len(&disk));
+            // Noise: sixteen digits of each row take eight bytes at least.
+            appender.append(&batch(next..next + 8000, 16).batch(), Durability::OnFlush).unwrap();
+            next += 8000;
+        }
+        assert_eq!(begun(&disk), [(start, len(&disk))]);
+        appender.sync().unwrap();
+        appender.append(&batch(next..next + 1, 100).batch(), Durability::OnFlush).unwrap();
+        assert_eq!(begun(&disk).len(), 1, "counted from the last sync");
+    }
+
+    #[test]
+    fn where_the_next_append_has_to_wait_for_them_all_bytes_are_on_their_way_at_once() {
+        for encoding in [Encoding::Zstd, Encoding::Plain] {
+            let (disk, mut appender) = open(encoding);
+            let mut ends = vec![disk.content(PATH).unwrap().len() as u64];
+            for seq in 0..3 {
+                appender.append(&batch(seq..seq + 1, 60).batch(), Durability::OnFlush).unwrap();
+                ends.push(disk.content(PATH).unwrap().len() as u64);
+            }
+            let expected: Vec<_> = ends.windows(2).map(|pair| (pair[0], pair[1])).collect();
+            assert_eq!(begun(&disk), expected, "{encoding}");
+            appender.append(&batch(3..4, 60).batch(), Durability::Sync).unwrap();
+            assert_eq!(begun(&disk).len(), 3, "a sync follows anyway");
+        }
+    }
+
+    #[test]
+    fn a_disk_that_refuses_bytes_on_their_way_poisons_as_a_failed_sync_does() {
+        for encoding in [Encoding::Zstd, Encoding::Plain] {
+            let (disk, mut appender) = open(encoding);
+            appender.append(&batch(0..1, 60).batch(), Durability::Sync).unwrap();
+            let before = disk.content(PATH);
+            disk.fail_next(OpKind::BeginSync, Failure::Error(EIO));
+            let failed = appender.append(&batch(1..2, 60).batch(), Durability::OnFlush);
+            assert!(matches!(failed, Err(Error::Io { .. })), "{failed:?}");
+            assert!(appender.is_poisoned());
+            assert_eq!(disk.content(PATH), before, "taken back");
+        }
+    }
+
+    #[test]
+    fn a_sync_that_fails_before_the_write_that_it_has_to_precede_leaves_the_file_as_it_was() {
+        for encoding in [Encoding::Zstd, Encoding::Plain] {
+            let (disk, mut appender) = open(encoding);
+            appender.append(&batch(0..1, 60).batch(), Durability::OnFlush).unwrap();
+            let before = disk.content(PATH);
+            disk.fail_next(OpKind::SyncData, Failure::Error(EIO));
+            let failed = appender.append(&batch(1..2, 5000).batch(), Durability::OnFlush);
+            assert!(matches!(failed, Err(Error::Io { .. })), "{encoding}: {failed:?}");
+            assert!(appender.is_poisoned());
+            assert_eq!(disk.content(PATH), before, "{encoding}");
         }
     }
 

@@ -347,6 +347,9 @@ impl FileHandle {
         if rows.is_empty() {
             return Ok(());
         }
+        if let Some(appender) = &write.appender {
+            appender.announce(rows.iter().map(|row| row.len()).fold(0, usize::saturating_add));
+        }
         let StoreOptions { ref limits, admission, .. } = *self.shared.options();
         let batch = check_rows(rows, write.next_seq, admission, limits, &self.shown_id)?;
         self.store(folder, write, &batch)?;

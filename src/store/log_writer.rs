@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::append::each_piece;
+use super::append::{BEGUN_BYTES, each_piece};
 use super::events::{Checked, CheckedFault};
 use super::handle::random_log_id;
 use super::publish::Draft;
@@ -32,6 +32,8 @@ pub struct LogWriter<'d> {
     out: Vec<u8>,
     written: Written,
     unsynced: u64,
+    /// Those of them that are on their way to the disk.
+    begun: u64,
     /// Bytes of which the trailers so far do not say that a sync has covered them, although one may have.
     unproved: u64,
     sync_bytes: u64,
@@ -102,6 +104,7 @@ impl<'d> LogWriter<'d> {
             out,
             written,
             unsynced: 0,
+            begun: 0,
             unproved: 0,
             sync_bytes: SYNC_BYTES,
             write_content: WRITE_CONTENT,
@@ -269,12 +272,24 @@ impl<'d> LogWriter<'d> {
         }
         self.out.clear();
         self.writer.accept(false);
-        if self.unsynced >= self.sync_bytes { self.sync() } else { Ok(()) }
+        if self.unsynced >= self.sync_bytes { self.sync() } else { self.begin_sync() }
+    }
+
+    /// Sends bytes on their way to the disk that a sync will have to wait for, once they are enough.
+    fn begin_sync(&mut self) -> Result<()> {
+        let len = self.unsynced.saturating_sub(self.begun);
+        if len < BEGUN_BYTES {
+            return Ok(());
+        }
+        let start = self.written.size_bytes.saturating_sub(len);
+        self.draft.file().begin_sync(start, len).map_err(Error::io(self.draft.temporary(), "syncing"))?;
+        self.begun = self.unsynced;
+        Ok(())
     }
 
     fn sync(&mut self) -> Result<()> {
         self.draft.file().sync_data().map_err(Error::io(self.draft.temporary(), "syncing"))?;
-        self.unsynced = 0;
+        (self.unsynced, self.begun) = (0, 0);
         self.writer.accept(true);
         Ok(())
     }
@@ -292,7 +307,7 @@ mod tests {
     use super::super::log_file::{LogFile, ReadMode};
     use super::super::scan::{ScanOptions, Verdict, scan};
     use super::*;
-    use crate::container::disk::fault::{FaultDisk, OpKind};
+    use crate::container::disk::fault::{Failure, FaultDisk, OpKind};
     use crate::json::Text;
     use crate::limits::Limits;
     use crate::row::{Check, Header};
@@ -345,6 +360,29 @@ mod tests {
             if encoding == Encoding::Indexed {
                 assert_eq!(tail.durable, tail.len.saturating_sub(64), "all but the marker itself");
             }
+        }
+    }
+
+    #[test]
+    fn a_draft_is_on_its_way_to_the_disk_while_it_grows() {
+        for encoding in Encoding::ALL {
+            let disk = FaultDisk::new();
+            let mut log = writer(&disk, encoding);
+            push(&mut log, 200);
+            log.finish().unwrap();
+            let mut end = 0;
+            for op in disk.trace().iter().filter(|op| op.kind == OpKind::BeginSync) {
+                assert!(op.offset == end && op.len >= BEGUN_BYTES, "{encoding}: {op:?}");
+                end = op.offset + op.len;
+            }
+            let written = log.written().size_bytes;
+            assert!(
+                written > 3 * BEGUN_BYTES && written - end < BEGUN_BYTES,
+                "{encoding}: {end} of {written}"
+            );
+            (log.begun, log.unsynced) = (0, BEGUN_BYTES);
+            disk.fail_next(OpKind::BeginSync, Failure::Error(5));
+            assert!(matches!(log.begin_sync(), Err(Error::Io { .. })), "{encoding}");
         }
     }
 

@@ -235,6 +235,15 @@ pub trait DiskFile: Send + Sync + Debug {
     /// Whatever the system says.
     fn truncate(&self, len: u64) -> io::Result<()>;
 
+    /// Has the system begin to write `len` bytes from `offset` on to the disk, and does not wait: a sync that follows later
+    /// then finds less to do. Promises nothing, and does nothing where there is no such call.
+    ///
+    /// # Errors
+    /// As [`DiskFile::sync_data`]: what was written before may be lost.
+    fn begin_sync(&self, _offset: u64, _len: u64) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Makes the file's bytes and its length durable, but not its times (`fdatasync`): for an append.
     ///
     /// # Errors

@@ -253,6 +253,10 @@ impl DiskFile for OsFile {
         self.file.set_len(len)
     }
 
+    fn begin_sync(&self, offset: u64, len: u64) -> io::Result<()> {
+        raw::write_back::begin(&self.file, offset, len)
+    }
+
     fn sync_data(&self) -> io::Result<()> {
         self.file.sync_data()
     }
@@ -354,6 +358,19 @@ mod tests {
             assert_eq!(disk.open(&pipe, access).unwrap_err().kind(), ErrorKind::InvalidInput);
         }
         assert_eq!(disk.stamp(&pipe).unwrap().unwrap().kind, FileKind::Other);
+    }
+
+    #[test]
+    fn a_sync_can_begin_anywhere_in_a_file() {
+        let (_keep, root) = folder();
+        let file = OsDisk::new().create_new(&root.join("log")).unwrap();
+        file.append_all(&[b'x'; 10_000]).unwrap();
+        for (offset, len) in [(0, 10_000), (5000, 1), (9999, 100_000), (0, 0)] {
+            file.begin_sync(offset, len).unwrap();
+        }
+        assert_eq!(file.begin_sync(u64::MAX, 1).unwrap_err().kind(), ErrorKind::InvalidInput);
+        file.sync_data().unwrap();
+        assert_eq!(fs::read(root.join("log")).unwrap(), [b'x'; 10_000]);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::walk::Walk;
 use crate::container::batch::Batch;
 use crate::container::crc::crc32;
 use crate::container::fault::Fault;
-use crate::container::side::encode_each;
+use crate::container::side::{encode_each, rouse};
 use crate::container::trailer::{BODY_LEN_MAX, LogId, Trailer, UNSYNCED_MAX};
 use crate::container::write::BlockWriter;
 use crate::container::zstd::{Encoder, LEVEL_STORE};
@@ -165,9 +165,11 @@ impl IndexedWriter {
     ) -> Result<(), Fault> {
         let mut pieces = pieces(batch, self.segment_content).peekable();
         while let Some(mut first) = pieces.next() {
-            if pieces.peek().is_none() {
+            // What is only copied is copied to where it is wanted.
+            if pieces.peek().is_none() || self.encoder.is_store() {
                 first.is_last &= commits;
-                return self.segment(chain, &first, None, out);
+                self.segment(chain, &first, None, out)?;
+                continue;
             }
             let window: Vec<_> = iter::once(first).chain(pieces.by_ref().take(WINDOW)).collect();
             let contents: Vec<_> = window.iter().map(|piece| piece.content).collect();
@@ -182,6 +184,12 @@ impl IndexedWriter {
 }
 
 impl BlockWriter for IndexedWriter {
+    fn announce(&self, bytes: usize) {
+        if bytes > self.segment_content && !self.encoder.is_store() {
+            rouse();
+        }
+    }
+
     fn stage(&mut self, batch: &Batch<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
         self.stage_segments(batch, true, out)
     }

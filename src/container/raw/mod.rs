@@ -1,5 +1,5 @@
-//! The only module with `unsafe`: read-only maps, the guard that keeps them from killing the host, and one file lock
-//! that no safe crate offers.
+//! The only module with `unsafe`: read-only maps, the guard that keeps them from killing the host, and two calls of the
+//! system that no safe crate offers: a file lock, and the beginning of a write to the disk.
 //!
 //! What makes it sound, as a whole:
 //!
@@ -17,3 +17,4 @@ pub(crate) mod map;
 pub(crate) mod ofd;
 pub(crate) mod pages;
 pub(crate) mod pod;
+pub(crate) mod write_back;

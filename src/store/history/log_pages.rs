@@ -9,7 +9,7 @@ use super::page::{Page, PageEnd};
 use super::request::{Direction, PageLimits, PageRequest, PageStart};
 use super::rows::{RowSeen, Rows};
 use crate::container::{
-    Before, BlockReader, Encoding, IndexedReader, block_before, is_reached, reader_behind,
+    Before, BlockReader, Encoding, IndexedReader, block_before, reader_behind, reader_if_reached,
 };
 use crate::error::{Error, Result, Stale};
 use crate::row::{Check, Event, Header, PhysicalRow};
@@ -19,7 +19,7 @@ use crate::store::log_file::LogFile;
 use crate::store::range::count_events;
 use crate::store::restore::{require_known, restore_range_of};
 use crate::store::scan::{
-    Item, Place, Report, ScanOptions, Verdict, scan, scan_behind, scan_from_of, scan_stretch,
+    Item, Place, Report, ScanOptions, Verdict, Visit, scan, scan_from_of, scan_stretch,
 };
 use crate::store::snapshot::header_error;
 use crate::units::Generation;
@@ -99,9 +99,9 @@ impl Pager<'_> {
             }
         };
         let anchor = cursor.and_then(|cursor| cursor.anchor());
-        if let Some(at) = cursor.and_then(|cursor| cursor.at()).filter(|&at| self.is_reached(at)) {
+        if let Some(at) = cursor.and_then(|cursor| cursor.at()) {
             let mut forward = Forward::new(cut, anchor, limits);
-            let report = scan_behind(self.log, self.options, at, &mut |item| self.ahead(&mut forward, &item));
+            let report = self.scan_at(at, &mut |item| self.ahead(&mut forward, &item));
             match report {
                 Ok(Some(report)) if forward.is_proved() => return self.finish(forward, Ok(report)),
                 Err(error) if forward.is_proved() || !is_fault(&error) => {
@@ -214,9 +214,9 @@ impl Pager<'_> {
 
     /// The events before a cursor, as far as they stand in the block of the event next to it. `None` if that is not where it was.
     fn before_place(&self, cursor: &Cursor, meter: Meter) -> Result<Option<Run>> {
-        let Some(at) = cursor.at().filter(|&at| self.is_reached(at)) else { return Ok(None) };
+        let Some(at) = cursor.at() else { return Ok(None) };
         let mut back = Backward::new(cursor.seq(), cursor.anchor(), meter);
-        let report = scan_behind(self.log, self.options, at, &mut |item| Ok(self.back(&mut back, &item)))?;
+        let report = self.scan_at(at, &mut |item| Ok(self.back(&mut back, &item)))?;
         let is_there = report.is_some() && back.is_proved() && back.is_reached();
         let (rows, lowest) = back.finish();
         let low_seq = lowest.map_or(cursor.seq(), |(seq, _)| seq);
@@ -371,9 +371,13 @@ impl Pager<'_> {
         Ok(Paged { page, events })
     }
 
-    /// Whether the block at `at` is known to belong to the log; if not, or if that cannot be read, the way by the seq decides.
-    fn is_reached(&self, at: u64) -> bool {
-        is_reached(&mut self.log.source_to(u64::MAX), self.log.encoding(), at).unwrap_or(false)
+    /// Scans from the block at `at` on. `None` if that is not known to belong to the log, or cannot be read: then the way by the seq
+    /// decides.
+    fn scan_at(&self, at: u64, visit: Visit<'_>) -> Result<Option<Report>> {
+        let (encoding, limits) = (self.log.encoding(), *self.log.limits());
+        let mut source = self.log.source()?;
+        let Ok(Some(blocks)) = reader_if_reached(&mut source, encoding, limits, at) else { return Ok(None) };
+        scan_stretch(self.log, &mut source, self.header.clone(), self.options, blocks, visit).map(Some)
     }
 
     fn stale(&self, cursor: &Cursor, source: Stale) -> Error {

@@ -614,6 +614,16 @@ impl DiskFile for FaultFile {
         })
     }
 
+    fn begin_sync(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.disk.call(self.op(OpKind::BeginSync, offset, len), |machine, failure| match failure {
+            Some(Failure::Error(errno) | Failure::Partial(_, errno)) => {
+                machine.file(self.inode).fail_sync();
+                Err(io::Error::from_raw_os_error(errno))
+            }
+            Some(Failure::Short(_)) | None => Ok(()),
+        })
+    }
+
     fn sync_data(&self) -> io::Result<()> {
         self.sync(OpKind::SyncData)
     }

@@ -48,6 +48,7 @@ pub enum OpKind {
     Append,
     WriteAt,
     Truncate,
+    BeginSync,
     SyncData,
     SyncAll,
 }
@@ -57,9 +58,14 @@ impl OpKind {
     #[must_use]
     pub const fn is_change(self) -> bool {
         match self {
-            Self::Open | Self::Stamp | Self::ReadDir | Self::LockOwner | Self::FileStamp | Self::ReadAt => {
-                false
-            }
+            // What is on its way to the disk may have landed without that too.
+            Self::BeginSync
+            | Self::Open
+            | Self::Stamp
+            | Self::ReadDir
+            | Self::LockOwner
+            | Self::FileStamp
+            | Self::ReadAt => false,
             Self::CreateNew
             | Self::CreateDir
             | Self::Link
