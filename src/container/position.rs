@@ -2,6 +2,8 @@
 //!
 //! Spec: `format-spec/01-container.md`, "Seeking".
 
+use std::ops::Range;
+
 use super::Encoding;
 use super::fault::{Fault, ReadError};
 use super::frame;
@@ -38,7 +40,7 @@ pub fn reader_at(
 ) -> Result<Option<Box<dyn BlockReader>>, ReadError> {
     let found = match encoding {
         Encoding::Indexed => {
-            let found = indexed_at(source, limits, seq, None)?;
+            let found = indexed_at(source, limits, seq..u64::MAX, None)?;
             return Ok(found.map(|reader| Box::new(reader) as Box<dyn BlockReader>));
         }
         Encoding::Zstd => framed(source, limits, seq, events, seq_of),
@@ -83,17 +85,17 @@ fn indexed_behind(source: &mut dyn Source, limits: Limits, start: u64) -> Found 
 
 type Found = Result<Option<Box<dyn BlockReader>>, ReadError>;
 
-/// As [`reader_at`], of an indexed log whose end was looked at before, if `claim` says so.
+/// As [`reader_at`], for whoever reads the events `seqs`, of an indexed log whose end was looked at before, if `claim` says so.
 ///
 /// # Errors
 /// As [`reader_at`].
 pub(crate) fn indexed_at(
     source: &mut dyn Source,
     limits: Limits,
-    seq: u64,
+    seqs: Range<u64>,
     claim: Option<Claim>,
 ) -> Result<Option<IndexedReader>, ReadError> {
-    match indexed(source, limits, seq, claim) {
+    match indexed(source, limits, seqs, claim) {
         Err(ReadError::Bad { fault, .. }) if fault != Fault::Shrunk => Ok(None),
         other => other,
     }
@@ -102,7 +104,7 @@ pub(crate) fn indexed_at(
 fn indexed(
     source: &mut dyn Source,
     limits: Limits,
-    seq: u64,
+    seqs: Range<u64>,
     claim: Option<Claim>,
 ) -> Result<Option<IndexedReader>, ReadError> {
     let (id, durable) = match claim {
@@ -115,9 +117,12 @@ fn indexed(
     };
     // Behind that only a walk tells where the log ends. It needs no decompression up to the event.
     let Some(durable) = durable else { return Ok(None) };
-    let mut seq = seq;
+    let mut seq = seqs.start;
     loop {
-        let before = durable.before(source, id, seq)?;
+        let (before, behind) = durable.around(source, id, seq..seqs.end)?;
+        if let Some(behind) = behind {
+            source.expect(before.end..behind.end);
+        }
         let mut walk = Walk::behind(id, before.trailer, before.end);
         let mut found = before;
         while walk.step(source).is_ok() && walk.previous().next_seq <= seq {

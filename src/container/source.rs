@@ -1,6 +1,7 @@
 //! Stored bytes as decoders see them: a fixed length and borrowed pieces.
 
 use std::io;
+use std::ops::Range;
 
 use super::disk::DiskFile;
 use super::fault::{Fault, ReadError};
@@ -21,6 +22,10 @@ pub trait Source {
 
     /// Says that bytes from `offset` on will be asked for again: a walk hops over a record before it reads it.
     fn hold(&mut self, _offset: u64) {}
+
+    /// Says that the bytes of `range` will be asked for in their order, and none behind them: a reader of a few rows knows where
+    /// they end.
+    fn expect(&mut self, _range: Range<u64>) {}
 
     /// Says that bytes handed out since the last call were real.
     ///
@@ -64,6 +69,8 @@ pub struct FileSource<'f> {
     filled: usize,
     /// From here on bytes will be asked for again.
     held: u64,
+    /// What will be asked for, if somebody said so.
+    expected: Range<u64>,
     /// What the next read asks for at least, and at most if it is not told otherwise.
     ahead: usize,
     ahead_max: usize,
@@ -89,6 +96,14 @@ impl Buffer<'_> {
         match self {
             Self::Own(bytes) => bytes,
             Self::Lent(bytes) => bytes,
+        }
+    }
+
+    /// Bytes that may be read without other memory than the caller's.
+    fn lent_len(&self) -> usize {
+        match self {
+            Self::Own(_) => usize::MAX,
+            Self::Lent(bytes) => bytes.len(),
         }
     }
 
@@ -131,6 +146,7 @@ impl<'f> FileSource<'f> {
             start: 0,
             filled: 0,
             held: u64::MAX,
+            expected: 0..0,
             ahead: AHEAD_MIN.min(read_ahead),
             ahead_max: read_ahead,
         }
@@ -170,7 +186,7 @@ impl<'f> FileSource<'f> {
 
     /// Reads so that the buffer holds `[offset, end)`, which it does not yet.
     fn fill(&mut self, offset: u64, end: u64) -> Result<(), ReadError> {
-        let too_large = ReadError::bad(offset, Fault::Truncated);
+        let too_large = |_| ReadError::bad(offset, Fault::Truncated);
         // What is held will be read anyway, so a hop over some of it is no jump; unless it would keep too much in memory.
         let held = Some(self.held).filter(|&held| {
             let whole = end.saturating_sub(held);
@@ -186,8 +202,16 @@ impl<'f> FileSource<'f> {
         self.buffer.bytes_mut().copy_within(filled.saturating_sub(keep)..filled, 0);
         self.start = from;
         self.filled = keep;
-        let want = end.max(offset.saturating_add(self.ahead as u64)).min(self.len).saturating_sub(from);
-        let want = usize::try_from(want).map_err(|_| too_large)?;
+        let ahead = if self.expected.contains(&offset) {
+            self.expected.end.saturating_sub(offset).min(self.ahead_max as u64)
+        } else {
+            self.ahead as u64
+        };
+        let needed = usize::try_from(end.saturating_sub(from)).map_err(too_large)?;
+        let want = end.max(offset.saturating_add(ahead)).min(self.len).saturating_sub(from);
+        let want = usize::try_from(want).map_err(too_large)?;
+        // Memory that was touched before is worth more than a longer read.
+        let want = if needed <= self.buffer.bytes().len() { want.min(self.buffer.lent_len()) } else { want };
         self.buffer.grow_to(want);
         loop {
             let at = self.start.saturating_add(self.filled as u64);
@@ -229,6 +253,10 @@ impl Source for FileSource<'_> {
 
     fn hold(&mut self, offset: u64) {
         self.held = offset;
+    }
+
+    fn expect(&mut self, range: Range<u64>) {
+        self.expected = range;
     }
 
     fn confirm(&self) -> Result<(), ReadError> {
@@ -290,6 +318,38 @@ mod tests {
             assert!(source.get(at + 100, 200).is_ok());
             assert_eq!(reads(&disk), (looks + 1, 4096 * (looks as u64 + 1)));
         }
+    }
+
+    #[test]
+    fn what_is_expected_is_read_at_once_and_nothing_behind_it() {
+        let (disk, bytes, file) = file(4 << 20);
+        let mut source = FileSource::new(&*file, bytes.len() as u64, FileSource::READ_AHEAD);
+        source.get(999_936, 64).unwrap();
+        source.expect(1_000_000..1_150_000);
+        for at in (1_000_000..1_150_000).step_by(30_000) {
+            source.hold(at);
+            source.get(at, 10).unwrap();
+            let start = usize::try_from(at).unwrap();
+            assert_eq!(source.get(at, 30_000).unwrap(), &bytes[start..start + 30_000]);
+        }
+        assert_eq!(reads(&disk), (2, 150_064), "the look before it had begun with it");
+        // Who goes on all the same is served.
+        assert_eq!(source.get(1_150_000, 5).unwrap(), &bytes[1_150_000..1_150_005]);
+    }
+
+    #[test]
+    fn a_buffer_that_was_lent_is_left_only_for_what_it_cannot_hold() {
+        let (_disk, bytes, file) = file(4 << 20);
+        let mut lent = vec![0; 100_000];
+        let mut source = FileSource::new(&*file, bytes.len() as u64, 100_000).with_buffer(&mut lent);
+        for at in (0..2 << 20).step_by(70_000) {
+            source.hold(at as u64);
+            source.get(at as u64, 3).unwrap();
+            assert_eq!(source.get(at as u64, 70_000).unwrap(), &bytes[at..at + 70_000]);
+            assert!(matches!(source.buffer, Buffer::Lent(_)));
+        }
+        assert_eq!(source.get(5, 100_001).unwrap(), &bytes[5..100_006]);
+        assert!(matches!(source.buffer, Buffer::Own(_)));
     }
 
     #[test]

@@ -2,6 +2,8 @@
 //!
 //! Spec: `format-spec/02-frames.md`, "Content".
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use parking_lot::Mutex;
 use zstd_safe::zstd_sys::ZSTD_ErrorCode;
 use zstd_safe::{CCtx, CParameter, DCtx, DParameter, InBuffer, OutBuffer, ResetDirective, WriteBuf};
@@ -23,29 +25,46 @@ pub const LEVEL_STORE: i32 = 0;
 
 /// Contexts that nobody uses now. Making one and touching its memory costs more than decoding a small frame, and a log
 /// that is only listed, or appended to now and then, needs none of its own.
-struct Spares<T> {
-    spares: Mutex<Vec<T>>,
+///
+/// Each thread has its shelf, which it shares with few others: a context that another processor wrote to last has to come from
+/// there, line by line.
+struct Spares<T, const SHELVES: usize> {
+    shelves: [Mutex<Vec<T>>; SHELVES],
+    /// Contexts on one shelf.
     max: usize,
 }
 
-/// As many as threads that list at once.
-static DECODERS: Spares<(DCtx<'static>, Vec<u8>)> = Spares::new(8);
-static ENCODERS: Spares<CCtx<'static>> = Spares::new(2);
+/// As many in all as threads that list at once.
+static DECODERS: Spares<(DCtx<'static>, Vec<u8>), 8> = Spares::new(3);
+static ENCODERS: Spares<CCtx<'static>, 1> = Spares::new(2);
 
-impl<T> Spares<T> {
+impl<T, const SHELVES: usize> Spares<T, SHELVES> {
     const fn new(max: usize) -> Self {
-        Self { spares: Mutex::new(Vec::new()), max }
+        Self { shelves: [const { Mutex::new(Vec::new()) }; SHELVES], max }
     }
 
     fn take(&self) -> Option<T> {
-        self.spares.lock().pop()
+        self.shelf().and_then(|shelf| shelf.lock().pop())
     }
 
     fn put(&self, spare: T) {
-        let mut spares = self.spares.lock();
-        if spares.len() < self.max {
-            spares.push(spare);
+        if let Some(shelf) = self.shelf() {
+            let mut spares = shelf.lock();
+            if spares.len() < self.max {
+                spares.push(spare);
+            }
         }
+    }
+
+    /// That of this thread.
+    fn shelf(&self) -> Option<&Mutex<Vec<T>>> {
+        static THREADS: AtomicUsize = AtomicUsize::new(0);
+        thread_local! {
+            static NUMBER: usize = THREADS.fetch_add(1, Ordering::Relaxed);
+        }
+        // A thread that is at its end has no number any more.
+        let number = NUMBER.try_with(|number| *number).unwrap_or(0);
+        self.shelves.get(number.checked_rem(SHELVES)?)
     }
 }
 
@@ -68,7 +87,7 @@ struct Kept {
 impl Drop for Decoder {
     fn drop(&mut self) {
         /// Larger content was an exception.
-        const CONTENT_KEPT: usize = 512 << 10;
+        const CONTENT_KEPT: usize = 256 << 10;
         if let Some(context) = self.context.take() {
             let content = std::mem::take(&mut self.content);
             let content = if content.capacity() <= CONTENT_KEPT { content } else { Vec::new() };

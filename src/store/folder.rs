@@ -11,7 +11,7 @@ use super::layout::{
     session_dir_name,
 };
 use crate::container::Encoding;
-use crate::container::disk::{Disk, FileKind};
+use crate::container::disk::{Disk, DiskDir, Entry, FileKind};
 use crate::error::{Error, Result};
 use crate::row::Header;
 use crate::units::Generation;
@@ -46,7 +46,16 @@ impl Folder {
     /// # Errors
     /// Whatever else the operating system says.
     pub fn read(disk: &dyn Disk, path: &Path) -> Result<Option<Self>> {
-        let entries = match disk.read_dir(path) {
+        Self::of_entries(path, disk.read_dir(path))
+    }
+
+    /// As [`Folder::read`], of the folder at `path` that is open.
+    pub(super) fn read_open(dir: &dyn DiskDir, path: &Path) -> Result<Option<Self>> {
+        Self::of_entries(path, dir.entries())
+    }
+
+    fn of_entries(path: &Path, entries: io::Result<Vec<Entry>>) -> Result<Option<Self>> {
+        let entries = match entries {
             Ok(entries) => entries,
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
                 return Ok(None);

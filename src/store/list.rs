@@ -4,7 +4,9 @@ use std::ffi::{OsStr, OsString};
 use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::slice::ChunksMut;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,7 +17,7 @@ use super::folder::Folder;
 use super::layout::{is_flat_log, printable};
 use super::projection::Shelf;
 use super::snapshot::{Snapshot, State};
-use crate::container::disk::{Disk, Entry, FileKind};
+use crate::container::disk::{Disk, DiskDir, Entry, FileKind};
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 
@@ -56,7 +58,14 @@ impl Places {
             Project { path, name, entries: Ok(Vec::new()) }
         };
         let mut projects: Vec<Project> = projects(&**disk, root)?.into_iter().map(project).collect();
-        side_by_side(&mut projects, 1, &|project| project.entries = disk.read_dir(&project.path));
+        side_by_side(
+            &mut projects,
+            1,
+            WARM_PROJECT,
+            &each(|project: &mut Project| {
+                project.entries = disk.read_dir(&project.path);
+            }),
+        );
         let entries = projects.iter().filter_map(|project| project.entries.as_ref().ok()).map(Vec::len);
         let places = Vec::with_capacity(entries.sum());
         let mut places = Self { projects, places, refused: Vec::new() };
@@ -99,11 +108,16 @@ impl Places {
     pub(super) fn into_folders(self, disk: &Arc<dyn Disk>) -> Vec<Folder> {
         let Self { projects, places, .. } = self;
         let mut folders: Vec<(Slot, Option<Folder>)> = places.into_iter().map(|slot| (slot, None)).collect();
-        side_by_side(&mut folders, CHUNK, &|(slot, folder)| {
-            if let Some((path, _)) = path_of(&projects, slot) {
-                *folder = Folder::read(&**disk, &path).ok().flatten();
-            }
-        });
+        side_by_side(
+            &mut folders,
+            CHUNK,
+            WARM_CHUNK,
+            &each(|(slot, folder): &mut (Slot, Option<Folder>)| {
+                if let Some((path, _)) = path_of(&projects, slot) {
+                    *folder = Folder::read(&**disk, &path).ok().flatten();
+                }
+            }),
+        );
         folders.into_iter().filter_map(|(_, folder)| folder).collect()
     }
 }
@@ -123,17 +137,21 @@ pub(super) fn list(
 ) -> Result<Vec<Snapshot>> {
     // Names are dropped as sessions take their places: a hundred thousand of both do not fit what a listing may take.
     let Places { projects, mut places, refused } = Places::of_root(disk, root)?;
-    side_by_side(&mut places, CHUNK, &|slot| {
-        // The name goes before anything is kept of the session, so that its memory is used again.
-        let place = path_of(&projects, slot);
-        *slot = Slot::Nothing;
-        let found = place.and_then(|(path, project)| {
-            let mut found = look(disk, &path, limits, &caches)?;
-            found.project = Some(project);
-            Some(found)
-        });
-        if let Some(found) = found {
-            *slot = Slot::Found(found);
+    side_by_side(&mut places, CHUNK, WARM_CHUNK, &|slots: &mut [Slot]| {
+        // Most neighbours are of one project, which is open as long as they are looked at.
+        let mut near = Near::default();
+        for slot in slots {
+            // The name goes before anything is kept of the session, so that its memory is used again.
+            let place = path_of(&projects, slot);
+            *slot = Slot::Nothing;
+            let found = place.and_then(|(path, project)| {
+                let mut found = look(disk, &mut near, &path, limits, &caches)?;
+                found.project = Some(project);
+                Some(found)
+            });
+            if let Some(found) = found {
+                *slot = Slot::Found(found);
+            }
         }
     });
     places.retain(|slot| matches!(slot, Slot::Found(_)));
@@ -179,8 +197,49 @@ fn path_of(projects: &[Project], slot: &Slot) -> Option<(PathBuf, Arc<str>)> {
     Some((project.path.join(name), Arc::clone(&project.name)))
 }
 
+/// The project folder whose sessions are looked at, opened when the first of them is.
+#[derive(Debug, Default)]
+struct Near {
+    project: PathBuf,
+    dir: Option<Box<dyn DiskDir>>,
+}
+
+impl Near {
+    /// The session's folder at `path`, open; `None` where it has to be reached by its path.
+    fn open(&mut self, disk: &dyn Disk, path: &Path) -> Option<io::Result<Box<dyn DiskDir>>> {
+        let (project, name) = path.parent().zip(path.file_name())?;
+        if self.project != project {
+            project.clone_into(&mut self.project);
+            self.dir = disk.open_dir(project).ok().flatten();
+        }
+        self.dir.as_ref().map(|dir| dir.open_dir(name))
+    }
+}
+
+/// What the two ends of the log in the session's folder at `path` say. `None` if there is no folder.
+fn look_at(disk: &Arc<dyn Disk>, near: &mut Near, path: &Path, limits: Limits) -> Result<Option<Snapshot>> {
+    match near.open(&**disk, path) {
+        Some(Ok(dir)) => match Folder::read_open(&*dir, path)? {
+            Some(folder) => Snapshot::of_open_folder(disk, &*dir, &folder, limits).map(Some),
+            None => Ok(None),
+        },
+        Some(Err(error)) if is_no_folder(&error) => Ok(None),
+        Some(Err(error)) => Err(Error::io(path, "listing")(error)),
+        None => match Folder::read(&**disk, path)? {
+            Some(folder) => Snapshot::of_folder(disk, &folder, limits).map(Some),
+            None => Ok(None),
+        },
+    }
+}
+
 /// One session. `None` if there is no folder, or it vanished meanwhile.
-fn look(disk: &Arc<dyn Disk>, path: &Path, limits: Limits, caches: &Caches) -> Option<Snapshot> {
+fn look(
+    disk: &Arc<dyn Disk>,
+    near: &mut Near,
+    path: &Path,
+    limits: Limits,
+    caches: &Caches,
+) -> Option<Snapshot> {
     let Caches { book, shelf, overviews } = caches;
     let shelf = shelf.as_ref().filter(|_| *overviews);
     let seen = book.as_ref().and_then(|book| Some((book, Seen::look(&**disk, path)?)));
@@ -195,11 +254,7 @@ fn look(disk: &Arc<dyn Disk>, path: &Path, limits: Limits, caches: &Caches) -> O
         }
         return Some(known.snapshot);
     }
-    let snapshot = match Folder::read(&**disk, path) {
-        Ok(folder) => Snapshot::of_folder(disk, &folder?, limits),
-        Err(error) => return Some(Snapshot::unreadable(path, error)),
-    };
-    match snapshot {
+    match look_at(disk, near, path, limits).transpose()? {
         Ok(mut snapshot) => {
             if let Some(shelf) = shelf {
                 let states = shelf.recall_or_go_on(disk, path, &snapshot, limits);
@@ -286,38 +341,72 @@ fn refuse_doubles(snapshots: &mut [Snapshot]) {
     }
 }
 
-/// Sessions that a thread takes at once.
+/// Sessions that a thread takes at once, and what so many take at most on a warm disk.
 const CHUNK: usize = 16;
+const WARM_CHUNK: Duration = Duration::from_micros(60 * 16);
 
-/// Does `work` to each item, on several threads where there are more than `chunk` of them.
+/// What the entries of a project take at most on a warm disk, the first use of everything included.
+const WARM_PROJECT: Duration = Duration::from_micros(300);
+
+/// What does `work` to one item after the other.
+fn each<T>(work: impl Fn(&mut T) + Sync) -> impl Fn(&mut [T]) + Sync {
+    move |items| items.iter_mut().for_each(&work)
+}
+
+/// Does `work` to all items, `chunk` of them at a time, on several threads where there are more. `warm`: what a chunk takes at most
+/// where nothing waits for a disk, a slow processor included.
 ///
 /// On a warm disk more threads than processors only cost; on a cold one the reads wait, and 8 threads are 3.3 times as fast as
-/// one on two cores (32 would be 4.7 times, and each has a decoder and an arena of the allocator). The first items tell which
-/// it is.
-fn side_by_side<T: Send>(items: &mut [T], chunk: usize, work: &(dyn Fn(&mut T) + Sync)) {
-    /// What one item takes at most where nothing waits for a disk, a slow processor included.
-    const WARM: Duration = Duration::from_micros(60);
+/// one on two cores, 32 are 4.7 times. Each has a decoder and an arena of the allocator, about 150 KiB. The first items tell
+/// which it is, and later ones whether more would pay.
+fn side_by_side<T: Send>(items: &mut [T], chunk: usize, warm: Duration, work: &(dyn Fn(&mut [T]) + Sync)) {
     const THREADS: usize = 8;
     let chunks_left = items.len().saturating_sub(chunk).div_ceil(chunk);
-    let chunks = Mutex::new(items.chunks_mut(chunk));
-    let take = || {
-        let items = chunks.lock().next();
-        items.map(|items| items.iter_mut().for_each(work)).is_some()
-    };
-    let began = Instant::now();
-    take();
+    let (chunks, added) = (Mutex::new(items.chunks_mut(chunk)), AtomicUsize::new(0));
+    // With several threads for each processor, a chunk that only had to wait for one takes so much longer.
+    let crowd = Crowd { chunks, work, slow: warm.saturating_mul(4), added };
+    let Some(took) = crowd.take() else { return };
     if chunks_left == 0 {
         return;
     }
-    let is_cold = began.elapsed() > WARM.saturating_mul(u32::try_from(chunk).unwrap_or(u32::MAX));
-    let threads = match is_cold {
+    let threads = match took > warm {
         true => THREADS,
         false => thread::available_parallelism().map_or(1, usize::from).min(THREADS),
     };
     thread::scope(|scope| {
         for _ in 1..threads.min(chunks_left) {
-            scope.spawn(|| while take() {});
+            scope.spawn(|| crowd.run(scope));
         }
-        while take() {}
+        crowd.run(scope);
     });
+}
+
+/// Threads that share items.
+struct Crowd<'w, T> {
+    chunks: Mutex<ChunksMut<'w, T>>,
+    work: &'w (dyn Fn(&mut [T]) + Sync),
+    /// A chunk that takes longer waits for the disk.
+    slow: Duration,
+    /// Threads that were added because of that.
+    added: AtomicUsize,
+}
+
+impl<T: Send> Crowd<'_, T> {
+    /// Does the next chunk; how long it took. `None` if there is none.
+    fn take(&self) -> Option<Duration> {
+        let items = self.chunks.lock().next()?;
+        let began = Instant::now();
+        (self.work)(items);
+        Some(began.elapsed())
+    }
+
+    /// Does chunks until there are none, and gets help where they are slow.
+    fn run<'scope>(&'scope self, scope: &'scope thread::Scope<'scope, '_>) {
+        const ADDED_MAX: usize = 16;
+        while let Some(took) = self.take() {
+            if took > self.slow && self.added.fetch_add(1, Ordering::Relaxed) < ADDED_MAX {
+                scope.spawn(|| self.run(scope));
+            }
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! An open log: a file, what its name says, and what its bytes say.
 
+use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -8,7 +9,7 @@ use super::cancel::Cancel;
 use super::history::{Page, PageRequest, page_of_log};
 use super::layout::parse_log_name;
 use super::snapshot::header_error;
-use crate::container::disk::{Access, Disk, DiskFile, Map, Stamp};
+use crate::container::disk::{Access, Disk, DiskDir, DiskFile, Map, Stamp};
 use crate::container::{
     Detected, Encoding, FileSource, LogId, ReadError, Skim, detect, durable_hint, head, header_line, skim,
 };
@@ -75,7 +76,31 @@ impl LogFile {
     /// # Errors
     /// [`Error::Io`].
     pub fn open(disk: &Arc<dyn Disk>, path: &Path, limits: Limits, mode: ReadMode) -> Result<Self> {
-        let (file, stamp) = disk.open_stamped(path, Access::Read).map_err(Error::io(path, "opening"))?;
+        Self::of_opened(disk, path, disk.open_stamped(path, Access::Read), limits, mode)
+    }
+
+    /// As [`LogFile::open`], of the file in `dir` that `path` leads to.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub(super) fn open_in(
+        dir: &dyn DiskDir,
+        disk: &Arc<dyn Disk>,
+        path: &Path,
+        limits: Limits,
+        mode: ReadMode,
+    ) -> Result<Self> {
+        Self::of_opened(disk, path, dir.open_stamped(path.file_name().unwrap_or_default()), limits, mode)
+    }
+
+    fn of_opened(
+        disk: &Arc<dyn Disk>,
+        path: &Path,
+        opened: io::Result<(Box<dyn DiskFile>, Stamp)>,
+        limits: Limits,
+        mode: ReadMode,
+    ) -> Result<Self> {
+        let (file, stamp) = opened.map_err(Error::io(path, "opening"))?;
         let named = path.file_name().and_then(parse_log_name);
         let head = head_of(&*file, stamp.size);
         let detected = detect(&mut FileSource::new(&*file, stamp.size, NEAR).with_head(&head));

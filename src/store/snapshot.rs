@@ -10,7 +10,7 @@ use super::handle::READ_RETRIES;
 use super::layout::joined;
 use super::log_file::{LogFile, ReadMode};
 use super::scan::{ScanOptions, Verdict, scan};
-use crate::container::disk::{Disk, Stamp};
+use crate::container::disk::{Disk, DiskDir, Stamp};
 use crate::container::{Detected, Encoding, Last, ReadError, claim, probe};
 use crate::error::{Damage, Error, Result, Unsupported};
 use crate::limits::Limits;
@@ -109,6 +109,13 @@ enum Depth {
     Rows,
     /// The trailer that seals it, if there is one: whoever reads on looks at the rest anyway.
     Seals,
+}
+
+/// Where a log is looked for: on a disk, in a folder of it that may be open.
+#[derive(Clone, Copy)]
+struct Place<'p> {
+    disk: &'p Arc<dyn Disk>,
+    dir: Option<&'p dyn DiskDir>,
 }
 
 /// An opaque token that changes whenever a log does. Comparable for one session in one root.
@@ -273,13 +280,13 @@ impl Snapshot {
     /// # Errors
     /// [`Error::Io`]. Whatever is wrong with the log is told by [`Snapshot::state`] and [`Snapshot::error`].
     pub fn of_log(disk: &Arc<dyn Disk>, path: &Path, limits: Limits) -> Result<Self> {
-        Self::of_log_to(disk, path, limits, Depth::Rows)
+        Self::of_log_to(Place { disk, dir: None }, path, limits, Depth::Rows)
     }
 
-    fn of_log_to(disk: &Arc<dyn Disk>, path: &Path, limits: Limits, depth: Depth) -> Result<Self> {
+    fn of_log_to(place: Place<'_>, path: &Path, limits: Limits, depth: Depth) -> Result<Self> {
         let mut retries = READ_RETRIES;
         loop {
-            let snapshot = Self::of_log_now(disk, path, limits, depth)?;
+            let snapshot = Self::of_log_now(place, path, limits, depth)?;
             if retries == 0 || !snapshot.error.as_deref().is_some_and(Error::is_shrunk) {
                 return Ok(snapshot);
             }
@@ -287,11 +294,15 @@ impl Snapshot {
         }
     }
 
-    fn of_log_now(disk: &Arc<dyn Disk>, path: &Path, limits: Limits, depth: Depth) -> Result<Self> {
+    fn of_log_now(place: Place<'_>, path: &Path, limits: Limits, depth: Depth) -> Result<Self> {
+        let Place { disk, dir } = place;
         // The clock first: whatever changes behind this moment has a later stamp.
         let now_ns = disk.now_ns();
         // Two page reads cost less than setting a map up.
-        let log = LogFile::open(disk, path, limits, ReadMode::Read)?;
+        let log = match dir {
+            Some(dir) => LogFile::open_in(dir, disk, path, limits, ReadMode::Read)?,
+            None => LogFile::open(disk, path, limits, ReadMode::Read)?,
+        };
         let mut snapshot = Self::at(path);
         snapshot.is_quiet = FileRevision::of(log.stamp()).was_quiet(now_ns);
         snapshot.size_bytes = Some(log.stamp().size);
@@ -319,7 +330,20 @@ impl Snapshot {
     /// # Errors
     /// [`Error::Io`].
     pub fn of_folder(disk: &Arc<dyn Disk>, folder: &Folder, limits: Limits) -> Result<Self> {
-        Self::of_folder_to(disk, folder, limits, Depth::Rows)
+        Self::of_folder_to(Place { disk, dir: None }, folder, limits, Depth::Rows)
+    }
+
+    /// As [`Snapshot::of_folder`], of a folder that is open.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub(super) fn of_open_folder(
+        disk: &Arc<dyn Disk>,
+        dir: &dyn DiskDir,
+        folder: &Folder,
+        limits: Limits,
+    ) -> Result<Self> {
+        Self::of_folder_to(Place { disk, dir: Some(dir) }, folder, limits, Depth::Rows)
     }
 
     /// As [`Snapshot::of_folder`], for whoever goes on to read: an indexed log that ends in a trailer which seals it is taken for
@@ -328,15 +352,16 @@ impl Snapshot {
     /// # Errors
     /// [`Error::Io`].
     pub(super) fn of_folder_to_read(disk: &Arc<dyn Disk>, folder: &Folder, limits: Limits) -> Result<Self> {
-        Self::of_folder_to(disk, folder, limits, Depth::Seals)
+        Self::of_folder_to(Place { disk, dir: None }, folder, limits, Depth::Seals)
     }
 
-    fn of_folder_to(disk: &Arc<dyn Disk>, folder: &Folder, limits: Limits, depth: Depth) -> Result<Self> {
+    fn of_folder_to(place: Place<'_>, folder: &Folder, limits: Limits, depth: Depth) -> Result<Self> {
+        let Place { disk, .. } = place;
         let project =
             folder.path.parent().and_then(Path::file_name).map(|name| name.to_string_lossy().into());
         let mut snapshot = match folder.current() {
             Ok(Some(log)) => {
-                let mut snapshot = Self::of_log_to(disk, &joined(&folder.path, &log.name), limits, depth)?;
+                let mut snapshot = Self::of_log_to(place, &joined(&folder.path, &log.name), limits, depth)?;
                 let placed =
                     snapshot.header.as_ref().map_or(Ok(()), |header| folder.check_place(&**disk, header));
                 if let Err(mismatch) = placed {

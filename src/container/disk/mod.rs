@@ -5,17 +5,19 @@
 //! bring its own.
 //!
 //! Two rules hold for every implementation. No call follows a symbolic link in the *last* component of a path that
-//! it opens, creates, links, renames or removes; [`Disk::read_dir`] and [`Disk::sync_dir`] alone do, because the
+//! it opens, creates, links, renames or removes; only those that look into a directory or sync it do, because the
 //! folder that a person names as a root may be a link. And what is written is durable only after a sync that
 //! returned `Ok`: of the file for its bytes and length, of the directory for its names.
 
+#[cfg(any(target_os = "linux", target_os = "android"))]
+mod dir;
 #[cfg(any(test, feature = "fault"))]
 pub mod fault;
 mod list;
 mod lock;
 mod os;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt::Debug;
 use std::io;
 use std::path::Path;
@@ -77,6 +79,16 @@ pub trait Disk: Send + Sync + Debug {
     /// `NotFound` if there is no such directory, `NotADirectory` if it is something else.
     fn read_dir(&self, path: &Path) -> io::Result<Vec<Entry>>;
 
+    /// Opens a directory, to look at what is in it without walking its path again each time. Follows a link in the last component.
+    /// `None` where that cannot be had; then paths do.
+    ///
+    /// # Errors
+    /// As [`Disk::read_dir`].
+    fn open_dir(&self, path: &Path) -> io::Result<Option<Box<dyn DiskDir>>> {
+        let _ = path;
+        Ok(None)
+    }
+
     /// Creates a directory with mode 0700 (less the umask). `true`: made now; `false`: a directory was there.
     ///
     /// # Errors
@@ -129,6 +141,27 @@ pub trait Disk: Send + Sync + Debug {
     /// # Errors
     /// Whatever the system says, except that nothing is there.
     fn lock_owner(&self, path: &Path) -> io::Result<Option<LockOwner>>;
+}
+
+/// An open directory, whatever name it has by now. Names are single components.
+pub trait DiskDir: Send + Sync + Debug {
+    /// As [`Disk::read_dir`], of this directory. At most once: what was read is not read again.
+    ///
+    /// # Errors
+    /// Whatever the system says.
+    fn entries(&self) -> io::Result<Vec<Entry>>;
+
+    /// As [`Disk::open_dir`], of a directory in this one.
+    ///
+    /// # Errors
+    /// As [`Disk::read_dir`].
+    fn open_dir(&self, name: &OsStr) -> io::Result<Box<dyn DiskDir>>;
+
+    /// As [`Disk::open_stamped`] for reading, of a file in this directory.
+    ///
+    /// # Errors
+    /// As [`Disk::open`].
+    fn open_stamped(&self, name: &OsStr) -> io::Result<(Box<dyn DiskFile>, Stamp)>;
 }
 
 /// An open regular file. Offsets and lengths are in bytes from the start of the file.

@@ -9,7 +9,9 @@ use std::sync::LazyLock;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::{Access, Disk, DiskFile, Entry, FileKind, LockAttempt, LockOwner, Map, Stamp, list, lock};
+use super::{
+    Access, Disk, DiskDir, DiskFile, Entry, FileKind, LockAttempt, LockOwner, Map, Stamp, list, lock,
+};
 use crate::container::crc::crc32;
 use crate::container::raw;
 
@@ -80,6 +82,11 @@ impl Disk for OsDisk {
 
     fn read_dir(&self, path: &Path) -> io::Result<Vec<Entry>> {
         list::entries(path)
+    }
+
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn open_dir(&self, path: &Path) -> io::Result<Option<Box<dyn DiskDir>>> {
+        Ok(Some(Box::new(super::dir::OsDir::open(path, self.maps)?)))
     }
 
     fn create_dir(&self, path: &Path) -> io::Result<bool> {
@@ -188,10 +195,10 @@ pub(super) fn kind_of(kind: fs::FileType) -> FileKind {
 }
 
 #[derive(Debug)]
-struct OsFile {
-    file: File,
-    access: Access,
-    maps: bool,
+pub(super) struct OsFile {
+    pub(super) file: File,
+    pub(super) access: Access,
+    pub(super) maps: bool,
 }
 
 impl DiskFile for OsFile {

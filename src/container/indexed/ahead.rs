@@ -26,8 +26,17 @@ use crate::limits::Limits;
 /// most is in use for each segment on the way.
 const AHEAD_BYTES_MAX: u64 = 1 << 20;
 
+/// Segments on their way at most: so many that neither side has to wait for the other, which costs a change of threads each time.
+const DEPTH: usize = 48;
+
+/// Memory for what is on its way, in bytes, if that is more than one segment for each thread; and for what is kept to be used again.
+const WAY_BYTES: usize = 3 << 19;
+
 /// A wait for one segment that is longer than this says that the thread which has it does not get to run: a megabyte takes less.
 const PATIENCE: Duration = Duration::from_millis(2);
+
+/// Such waits until this thread goes on alone. One may be chance: others had something to do for a moment.
+const WAITS_MAX: u32 = 3;
 
 /// Other threads that are worth their while: as many as there are other processors, up to 3, which keep a consumer busy with
 /// rows.
@@ -77,14 +86,16 @@ pub(crate) fn read_ahead<R>(
         }
         let mut ahead = Ahead {
             crew,
-            depth: if threads > 0 { threads.saturating_add(2) } else { 0 },
+            threads,
             until,
             rest: room,
             inner,
             way: VecDeque::new(),
+            way_bytes: 0,
+            waits: 0,
             stop: None,
             current: Content::default(),
-            spare: Vec::new(),
+            spare: Spare::default(),
             used: 0,
             next_number: 0,
             is_out_of_room: false,
@@ -260,26 +271,54 @@ struct Passed {
     segment: Segment,
     index: u64,
     begins_append: bool,
-    /// Number of the job; none for one that is decompressed in its turn.
-    job: Option<u64>,
+    /// Number of the job, and the memory that it takes; none for one that is decompressed in its turn.
+    job: Option<(u64, usize)>,
+}
+
+/// Memory to use again, not too much of it.
+#[derive(Default)]
+struct Spare {
+    vectors: Vec<Vec<u8>>,
+    bytes: usize,
+}
+
+impl Spare {
+    fn put(&mut self, vector: Vec<u8>) {
+        let bytes = self.bytes.saturating_add(vector.capacity());
+        if vector.capacity() > 0 && bytes <= WAY_BYTES {
+            self.bytes = bytes;
+            self.vectors.push(vector);
+        }
+    }
+
+    /// An empty vector.
+    fn take(&mut self) -> Vec<u8> {
+        let mut vector = self.vectors.pop().unwrap_or_default();
+        self.bytes = self.bytes.saturating_sub(vector.capacity());
+        vector.clear();
+        vector
+    }
 }
 
 /// See [`read_ahead`].
 struct Ahead<'c, 'm> {
     crew: &'c Crew<'m>,
     inner: &'c mut IndexedReader,
-    /// Segments that may be on the way; 0 where nobody else is there to take one.
-    depth: usize,
+    /// Other threads; 0 where nobody else is there to take a segment.
+    threads: usize,
     until: u64,
     /// What is left of the room, if contents are kept.
     rest: Option<&'m mut [u8]>,
     way: VecDeque<Passed>,
+    /// Memory that what is on the way takes.
+    way_bytes: usize,
+    /// Times that this thread had to wait too long.
+    waits: u32,
     /// What the walk met behind the last segment on the way.
     stop: Option<WalkStop>,
     /// The content of the block that was given last.
     current: Content<'m>,
-    /// Memory to use again.
-    spare: Vec<Vec<u8>>,
+    spare: Spare,
     /// Bytes of content given so far.
     used: usize,
     next_number: u64,
@@ -293,9 +332,16 @@ impl std::fmt::Debug for Ahead<'_, '_> {
 }
 
 impl<'m> Ahead<'_, 'm> {
+    /// Whether one more segment may be sent on its way.
+    fn has_room_on_the_way(&self) -> bool {
+        let few = if self.threads > 0 { self.threads.saturating_add(2) } else { 1 };
+        let count = self.way.len();
+        count < few || (self.threads > 0 && count < DEPTH && self.way_bytes < WAY_BYTES)
+    }
+
     /// Sends segments on their way, as many as may be.
     fn look_ahead(&mut self, source: &mut dyn Source) -> Result<(), ReadError> {
-        while self.stop.is_none() && self.way.len() < self.depth.max(1) {
+        while self.stop.is_none() && self.has_room_on_the_way() {
             let last = self.way.back();
             let is_far =
                 |passed: &Passed| passed.job.is_none() || passed.segment.trailer.next_seq >= self.until;
@@ -314,6 +360,7 @@ impl<'m> Ahead<'_, 'm> {
             // A marker has no body; it only commits what stands before it.
             let Some(frame) = segment.frame else { continue };
             let job = self.send(source, &frame, index)?;
+            self.way_bytes = self.way_bytes.saturating_add(job.map_or(0, |(_, bytes)| bytes));
             self.way.push_back(Passed { segment, index, begins_append, job });
             if segment.trailer.next_seq >= self.until {
                 self.crew.close();
@@ -325,9 +372,14 @@ impl<'m> Ahead<'_, 'm> {
         Ok(())
     }
 
-    /// Hands a segment over, if it is one for others: its number.
-    fn send(&mut self, source: &mut dyn Source, frame: &Frame, index: u64) -> Result<Option<u64>, ReadError> {
-        if self.depth == 0 {
+    /// Hands a segment over, if it is one for others: its number, and the memory that it takes.
+    fn send(
+        &mut self,
+        source: &mut dyn Source,
+        frame: &Frame,
+        index: u64,
+    ) -> Result<Option<(u64, usize)>, ReadError> {
+        if self.threads == 0 {
             return Ok(None);
         }
         let is_small = frame.stored_len() <= AHEAD_BYTES_MAX
@@ -338,11 +390,12 @@ impl<'m> Ahead<'_, 'm> {
         let Some(size) = usize::try_from(size).ok().filter(|_| is_small && index > 0) else {
             return Ok(None);
         };
+        let mut bytes = stored_len;
         let content = match self.rest.take() {
             None => {
-                let mut own = self.spare.pop().unwrap_or_default();
-                own.clear();
+                let mut own = self.spare.take();
                 own.reserve(size);
+                bytes = bytes.saturating_add(size);
                 Content::Own(own)
             }
             // Said when its turn comes.
@@ -356,14 +409,13 @@ impl<'m> Ahead<'_, 'm> {
                 Content::Lent(lent)
             }
         };
-        let mut stored = self.spare.pop().unwrap_or_default();
-        stored.clear();
+        let mut stored = self.spare.take();
         stored.extend_from_slice(source.get(frame.start, stored_len)?);
         source.confirm()?;
         let number = self.next_number;
         self.next_number = number.saturating_add(1);
         self.crew.add(Job { number, frame: *frame, stored, content });
-        Ok(Some(number))
+        Ok(Some((number, bytes)))
     }
 
     /// Decompresses a segment in its turn.
@@ -400,10 +452,8 @@ impl<'m> Ahead<'_, 'm> {
 
 impl BlockReader for Ahead<'_, '_> {
     fn next<'a>(&'a mut self, source: &'a mut dyn Source) -> Result<Option<Block<'a>>, ReadError> {
-        if let Content::Own(bytes) = std::mem::take(&mut self.current)
-            && bytes.capacity() > 0
-        {
-            self.spare.push(bytes);
+        if let Content::Own(bytes) = std::mem::take(&mut self.current) {
+            self.spare.put(bytes);
         }
         if self.inner.tail().is_some() {
             return Ok(None);
@@ -419,14 +469,18 @@ impl BlockReader for Ahead<'_, '_> {
         let bad = |fault| ReadError::bad(passed.segment.frame.map_or(0, |frame| frame.start), fault);
         match passed.job {
             None => self.decode_here(source, &passed)?,
-            Some(number) => {
+            Some((number, bytes)) => {
+                self.way_bytes = self.way_bytes.saturating_sub(bytes);
                 let (done, waited) = self.crew.take(number, self.inner.decoder());
                 if waited > PATIENCE {
+                    self.waits = self.waits.saturating_add(1);
+                }
+                if self.waits >= WAITS_MAX && self.threads > 0 {
                     // Others have the processors: from now on this thread is on its own.
-                    self.depth = 0;
+                    self.threads = 0;
                     self.crew.close();
                 }
-                self.spare.push(done.stored);
+                self.spare.put(done.stored);
                 self.current = done.content;
                 done.outcome.map_err(bad)?;
             }
@@ -565,6 +619,18 @@ mod tests {
             assert_eq!(given, in_turn(&bytes).0[..given.len()]);
             assert!(ahead(&bytes, threads, Some(&mut [])).is_out_of_room);
         }
+    }
+
+    #[test]
+    fn memory_to_use_again_is_bounded() {
+        let mut spare = Spare::default();
+        for _ in 0..10 {
+            spare.put(Vec::with_capacity(WAY_BYTES / 4));
+        }
+        assert_eq!(spare.vectors.len(), 4);
+        assert!(spare.bytes <= WAY_BYTES);
+        assert!((0..5).all(|_| spare.take().is_empty()));
+        assert_eq!(spare.bytes, 0);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Backward from the end of the file: hints for counting, listing and seeking, each proved by what it points at.
 
+use std::ops::Range;
+
 use super::Jumps;
 use super::walk::{Walk, trailer_at};
 use crate::container::fault::{Fault, ReadError};
@@ -70,9 +72,26 @@ impl Hop {
     ///
     /// # Errors
     /// As [`Hop::previous`].
+    #[cfg(any(test, feature = "fuzzing"))]
     pub(crate) fn before(self, source: &mut dyn Source, id: LogId, seq: u64) -> Result<Self, ReadError> {
+        self.around(source, id, seq..u64::MAX).map(|(before, _)| before)
+    }
+
+    /// As [`Hop::before`] of the first of the events `seqs`; and the first segment on the way there that ends behind all of them,
+    /// if there was one.
+    ///
+    /// # Errors
+    /// As [`Hop::previous`].
+    pub(crate) fn around(
+        self,
+        source: &mut dyn Source,
+        id: LogId,
+        seqs: Range<u64>,
+    ) -> Result<(Self, Option<Self>), ReadError> {
+        let seq = seqs.start;
+        let mut behind = Some(self).filter(|hop| hop.trailer.next_seq >= seqs.end);
         if self.trailer.next_seq <= seq || self.trailer.segment == 0 {
-            return Ok(self);
+            return Ok((self, behind));
         }
         let (mut above, mut found) = (self, self);
         let mut descent = Descent::from(self.trailer.segment);
@@ -81,13 +100,16 @@ impl Hop {
             let hop = if is_neighbour { above.previous(source, id)? } else { above.skip(source, id)? };
             let holds = hop.trailer.next_seq <= seq;
             descent.enter(segment, holds);
+            if hop.trailer.next_seq >= seqs.end {
+                behind = Some(hop);
+            }
             if holds {
                 found = hop;
             } else {
                 above = hop;
             }
         }
-        Ok(found)
+        Ok((found, behind))
     }
 
     /// Where the skip distances behind this trailer lead: it, the one its own distance leads to, and so on down to `first`,

@@ -10,13 +10,17 @@ use crate::container::fault::Fault;
 use crate::container::side::{encode_each, rouse};
 use crate::container::trailer::{BODY_LEN_MAX, LogId, Trailer, UNSYNCED_MAX};
 use crate::container::write::BlockWriter;
-use crate::container::zstd::Encoder;
+use crate::container::zstd::{Encoder, LEVEL_STORE};
 
 /// Bytes of rows in one segment, unless a single row is longer.
 ///
 /// A reader decompresses a whole segment for one row, and segments of one append are compressed side by side: 128 KiB, which is
 /// one block of Zstandard, costs two to three percent in size against twice as much, and a reader of a few rows half the time.
 pub(crate) const SEGMENT_CONTENT: usize = 128 << 10;
+
+/// A header line of up to so many bytes is stored as it is. Compression takes a seventh off one, about 20 bytes of a log, and every
+/// listing would build the tables of that one frame to decode it: 3 us a session, as long as opening the file takes.
+const STORED_HEADER_MAX: usize = 512;
 
 /// Segments of a large append that are compressed before their bytes are put behind one another: as much memory.
 const WINDOW: usize = 32;
@@ -53,7 +57,8 @@ impl IndexedWriter {
     ) -> Result<Self, Fault> {
         let encoder = Encoder::new(level);
         let start = out.len();
-        encoder.encode(header, out);
+        let of_header = if header.len() <= STORED_HEADER_MAX { Encoder::new(LEVEL_STORE) } else { encoder };
+        of_header.encode(header, out);
         let body = out.get(start..).unwrap_or_default();
         let mut last = Trailer {
             commit: true,

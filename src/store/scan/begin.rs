@@ -1,8 +1,9 @@
 //! Where a scan begins.
 
 use super::super::log_file::LogFile;
+use super::keeping::Part;
 use crate::container::{
-    BlockReader, Claim, Encoding, FileSource, IndexedReader, ReadError, indexed_at, reader, reader_at,
+    BlockReader, Encoding, FileSource, IndexedReader, ReadError, indexed_at, reader, reader_at,
 };
 use crate::error::{Error, Result};
 use crate::row::{Check, Header, PhysicalRow};
@@ -40,24 +41,23 @@ pub(super) fn head_of(log: &LogFile) -> Result<Option<(&[u8], &Header)>> {
     }
 }
 
-/// A reader that stands before event `from`; `None` where reading from the head is the way.
+/// A reader that stands before the first event of a part; `None` where reading from the head is the way.
 pub(super) fn position(
     log: &LogFile,
     source: &mut FileSource<'_>,
     generation: Generation,
-    from: u64,
-    events: Option<u64>,
-    claim: Option<Claim>,
+    part: &Part,
 ) -> Result<Option<Blocks>> {
+    let &Part { from, to, total, claim, .. } = part;
     let found = if log.encoding() == Encoding::Indexed {
-        indexed_at(source, *log.limits(), from, claim)
+        indexed_at(source, *log.limits(), from..to.max(from), claim)
             .map(|found| found.map(|reader| Blocks::Indexed(Box::new(reader))))
     } else {
         let mut seq_of = |line: &[u8]| {
             let row = PhysicalRow::read(line, generation, Check::Envelope, log.limits());
             row.ok().map(|row| row.first_seq().get())
         };
-        reader_at(source, log.encoding(), *log.limits(), from, events, &mut seq_of)
+        reader_at(source, log.encoding(), *log.limits(), from, total, &mut seq_of)
             .map(|found| found.map(Blocks::Other))
     };
     found.map_err(|error| Error::read(log.path(), 0, error))

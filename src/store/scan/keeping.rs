@@ -104,7 +104,7 @@ fn begin<'l>(
         return Ok(Some((Blocks::of(log), Scan::new(log, options))));
     }
     let Some((_, header)) = head_of(log)? else { return Ok(None) };
-    let blocks = position(log, source, header.generation(), part.from, part.total, part.claim)?;
+    let blocks = position(log, source, header.generation(), &part)?;
     Ok(blocks.map(|blocks| (blocks, Scan::in_the_middle(log, options, header.clone()))))
 }
 

@@ -102,7 +102,8 @@ fn scan_from_block(
     }
     let Some((line, header)) = head_of(log)? else { return Ok(None) };
     let mut source = log.source()?;
-    let Some(mut blocks) = position(log, &mut source, header.generation(), from, events, None)? else {
+    let part = Part { from, to: u64::MAX, total: events, claim: None, room: 0 };
+    let Some(mut blocks) = position(log, &mut source, header.generation(), &part)? else {
         return Ok(None);
     };
     let flow = visit(Item::Header { line, header: Some(header) })?;
