@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::hint::black_box;
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::Read as _;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Instant;
@@ -27,13 +27,14 @@ const AT_ONCE: usize = 1 << 20;
 /// Rows are gathered as a store gathers them, in a buffer that is used again, and none of them is kept: a fresh page for each
 /// 4 KB of a result that nobody wants whole would cost as much as half the conversion.
 pub fn migrate(path: &Path) -> Result<Sample> {
-    let (mut out, mut rows, mut written, mut read) = (Vec::new(), 0_u64, 0_usize, 0_usize);
+    let (mut out, mut rows, mut written) = (Vec::new(), 0_u64, 0_usize);
     let start = Instant::now();
-    let mut log = BufReader::with_capacity(AT_ONCE, File::open(path)?);
-    let mut header = Vec::new();
-    read += log.read_until(b'\n', &mut header)?;
-    let header = header.strip_suffix(b"\n").ok_or("no header")?;
-    let Classified::MigrationRequired { stored, .. } = classify(header, &Limits::DEFAULT) else {
+    let mut log = File::open(path)?;
+    let mut lines = vec![0; AT_ONCE];
+    let mut held = log.read(&mut lines)?;
+    let mut read = held;
+    let header = memchr::memchr(b'\n', &lines[..held]).ok_or("no header")?;
+    let Classified::MigrationRequired { stored, .. } = classify(&lines[..header], &Limits::DEFAULT) else {
         return Err("not an older log".into());
     };
     let mut migration = Migration::new(&stored, Recovery::Recoverable, &Limits::DEFAULT)?;
@@ -49,17 +50,22 @@ pub fn migrate(path: &Path) -> Result<Sample> {
         }
         ControlFlow::Continue(())
     };
-    let mut lines = Vec::with_capacity(2 * AT_ONCE);
+    let mut from = header + 1;
     loop {
-        let more = (&mut log).take(AT_ONCE as u64).read_to_end(&mut lines)?;
-        read += more;
-        let whole =
-            if more == 0 { lines.len() } else { memchr::memrchr(b'\n', &lines).map_or(0, |at| at + 1) };
-        let _ = migration.push_lines(&lines[..whole], &mut sink)?;
-        lines.drain(..whole);
+        // Whole lines, and at the end whatever is left.
+        let whole = memchr::memrchr(b'\n', &lines[..held]).map_or(from, |at| at + 1);
+        let _ = migration.push_lines(&lines[from..whole], &mut sink)?;
+        lines.copy_within(whole..held, 0);
+        (held, from) = (held - whole, 0);
+        if held == lines.len() {
+            lines.resize(2 * held, 0);
+        }
+        let more = log.read(&mut lines[held..])?;
         if more == 0 {
+            let _ = migration.push_lines(&lines[..held], &mut sink)?;
             break;
         }
+        (held, read) = (held + more, read + more);
     }
     migration.finish(&mut sink)?;
     let took = start.elapsed().as_nanos() as f64;
